@@ -110,7 +110,7 @@ MUTANTS = (
     # -- explainers ---------------------------------------------------------------------------------------------------
     Mutant(
         "integrated_gradients", "explainers",
-        "((error <= budget[rows]) & (doubt <= allowed[rows]))", "(error <= budget[rows])",
+        "((error <= budget[rows]) & (unit_error <= unit_budget[rows]))", "(error <= budget[rows])",
         "intervals are halved where units err, and their sum does not",
         ("explainers", "core"),
     ),
@@ -120,17 +120,18 @@ MUTANTS = (
         ("explainers", "core"),
     ),
     Mutant(
-        "deeplift", "explainers", "given(_mean(one.detach(), next(there)), one)", "given(next(there), one)",
+        "deeplift", "explainers", "with_gradient_of(_mean(factor.detach(), next(reference)), factor)",
+        "with_gradient_of(next(reference), factor)",
         "factors share a product's difference by the mean of the other",
         ("explainers", "core"),
     ),
     Mutant(
-        "lrp", "explainers", "gradient / factors", "gradient",
+        "lrp", "explainers", "gradient / count", "gradient",
         "factors share what their product is given", ("explainers", "core"),
     ),
     Mutant(
-        "attention_rollout", "explainers", "0.5 * attention + 0.5 * stay",
-        "0.6 * attention + 0.4 * stay", "half of each token stays where it is",
+        "attention_rollout", "explainers", "0.5 * attention + 0.5 * identity",
+        "0.6 * attention + 0.4 * identity", "half of each token stays where it is",
         ("explainers", "core"),
     ),
     Mutant(
@@ -148,16 +149,16 @@ MUTANTS = (
         "samples weigh as in the authors' package", ("explainers", "core"),
     ),
     Mutant(
-        "kernel_shap", "explainers", "weights += [share / 2] * 2", "weights += [share] * 2",
+        "kernel_shap", "explainers", "weights += [subset_weights / 2] * 2", "weights += [subset_weights] * 2",
         "what a size weighs is spent once", ("explainers", "core"),
     ),
     Mutant(
-        "shapley_sampling", "explainers", "[drawn, drawn[:, ::-1]]", "[drawn, drawn]",
+        "shapley_sampling", "explainers", "[orders, orders[:, ::-1]]", "[orders, orders]",
         "every permutation goes with its reverse", ("explainers", "core"),
     ),
     Mutant(
         "value_zeroing", "explainers",
-        "(hidden[here], *output[1:]) if isinstance(output, tuple) else hidden[here]", "output",
+        "(hidden[layer_origin], *output[1:]) if isinstance(output, tuple) else hidden[layer_origin]", "output",
         "every layer starts from the states of the original",
         ("explainers", "core"),
     ),
@@ -167,11 +168,11 @@ MUTANTS = (
         ("explainers", "core"),
     ),
     Mutant(
-        "mix", "explainers", "self.temperature * self.log_temperature.exp().to(parts)", "self.temperature",
+        "mix", "explainers", "self.temperature * self.log_temperature.exp().to(components)", "self.temperature",
         "a learned temperature is in force", ("explainers", "explainers", "learning"),
     ),
     Mutant(
-        "l2e", "explainers", "found = found / positive(found.abs().amax(1, keepdim=True))", "pass",
+        "l2e", "explainers", "scores = scores / positive(scores.abs().amax(1, keepdim=True))", "pass",
         "of several imitated explainers each has its largest score at 1",
         ("learning/test_imitation.py", "explainers", "learning", "learned"),
     ),

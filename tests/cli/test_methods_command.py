@@ -64,7 +64,7 @@ def test_every_option_has_its_line():
 def test_one_method_for_machines():
     found = json.loads(didact("lime", "--json"))
     assert found["name"] == "lime"
-    assert {"name": "samples", "default": 500, "meaning": "Number of altered copies of a row."} in found["options"]
+    assert {"name": "samples", "default": 500, "meaning": "Number of perturbed copies of a row."} in found["options"]
     assert json.loads(didact("--json"))["rows"][0]["name"] == next(iter(EXPLAINERS))
 
 

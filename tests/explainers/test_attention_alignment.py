@@ -11,7 +11,7 @@ from didact.core.target import Target
 from didact.core.trace import Trace
 from didact.core.words import words
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.attention_alignment import AttentionAlignment, phrases_of, spoken
+from didact.explainers.attention_alignment import AttentionAlignment, alphanumeric_words, mutual_phrases
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.tokenizer import WordTokenizer
 from teachers import examples, teacher
@@ -105,13 +105,13 @@ class TestPhrases:
     def test_each_others_best_only(self):
         # 0 likes 1, but 1 likes 2 more; 2 and 1 choose each other.
         ties = np.array([[0.1, 0.5, 0.2], [0.3, 0.2, 0.1], [0.2, 0.9, 0.4]])
-        assert phrases_of(ties, [0, 2, 4], [0, 2, 4]) == [[(1, 0)], [(2, 1)]]
+        assert mutual_phrases(ties, [0, 2, 4], [0, 2, 4]) == [[(1, 0)], [(2, 1)]]
 
     def test_words_without_a_tie_are_no_pair(self):
         ties = np.zeros((3, 3))
-        assert phrases_of(ties, [0, 1, 2], [0, 1, 2]) == [[(0, 0)]], "unless there is nothing else"
+        assert mutual_phrases(ties, [0, 1, 2], [0, 1, 2]) == [[(0, 0)]], "unless there is nothing else"
         ties[1, 2] = 0.1
-        assert phrases_of(ties, [0, 1, 2], [0, 1, 2]) == [[(1, 2)]]
+        assert mutual_phrases(ties, [0, 1, 2], [0, 1, 2]) == [[(1, 2)]]
 
     @pytest.mark.parametrize(
         ("pairs", "question", "passage", "expected"),
@@ -127,13 +127,17 @@ class TestPhrases:
         ties = np.full((3, 3), 0.1)
         for pair in pairs:
             ties[pair] = 1.0
-        found = phrases_of(ties, question, passage)
+        found = mutual_phrases(ties, question, passage)
         assert [[first for first, _ in phrase] for phrase in found] == expected
         assert [pair for phrase in found for pair in phrase] == pairs
 
     def test_spoken_words_keep_their_numbers(self):
         row = Row("r", ("a , b-2 ?", ""))
-        assert [(number, row.text_of(span)) for number, span in spoken(row, 0)] == [(0, "a"), (2, "b"), (4, "2")]
+        assert [(number, row.text_of(span)) for number, span in alphanumeric_words(row, 0)] == [
+            (0, "a"),
+            (2, "b"),
+            (4, "2"),
+        ]
 
 
 def literal(model, row, layers):
@@ -212,10 +216,10 @@ def test_words_cut_off_are_not_aligned():
 
 
 def test_refusals():
-    with pytest.raises(OptionError, match="'last' or 'all', not 'first'"):
+    with pytest.raises(OptionError, match="'last' or 'all', got 'first'"):
         AttentionAlignment(layers="first")
-    with pytest.raises(OptionError, match="at least 1, not 0"):
+    with pytest.raises(OptionError, match="at least 1, got 0"):
         AttentionAlignment(pairs=0)
     model = teacher("hf", "pair")
-    with pytest.raises(UnsupportedError, match="ties a question to its passage.*does pair. Choose attention_all"):
+    with pytest.raises(UnsupportedError, match="aligns a question with its passage.*does pair. Choose attention_all"):
         AttentionAlignment()(model, model.encode(examples("pair")), TARGET)

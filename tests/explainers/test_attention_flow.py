@@ -57,9 +57,9 @@ def test_equals_networkx(tokens, layers, scale, kind):
 @pytest.mark.parametrize(("seed", "kind"), [(0, "first"), (1, "span"), (2, "mean")])
 def test_a_graph_too_thin_grows_until_a_cut_proves_it(seed, kind, nodes, monkeypatch):
     """Only diagonals and the sink's own edges at first: most flows need more. Sinks alone, and all in one graph."""
-    monkeypatch.setattr(attention_flow, "_NODES", nodes)
-    monkeypatch.setattr(attention_flow, "_STRONGEST", 1)
-    monkeypatch.setattr(attention_flow, "_HUB", 2.0)
+    monkeypatch.setattr(attention_flow, "_MAX_NODES", nodes)
+    monkeypatch.setattr(attention_flow, "_EDGES_PER_NODE", 1)
+    monkeypatch.setattr(attention_flow, "_HUB_SHARE", 2.0)
     matrices = attention(14, 4, 6.0, seed)
     network = FlowNetwork(matrices, start(kind, 14))
     flows = network.flows_to(np.arange(14))
@@ -69,7 +69,7 @@ def test_a_graph_too_thin_grows_until_a_cut_proves_it(seed, kind, nodes, monkeyp
 
 def test_flow_is_finer_than_the_integers_it_is_counted_in(monkeypatch):
     """With a thousand units for each sink, the first flow alone would be wrong in the third digit."""
-    monkeypatch.setattr(attention_flow, "_UNITS", 2**13)
+    monkeypatch.setattr(attention_flow, "_MAX_CAPACITY", 2**13)
     matrices = attention(8, 3, 3.0, 0)
     flows = maximum_flows(matrices, start("first", 8), np.arange(8))
     np.testing.assert_allclose(flows, by_networkx(matrices, start("first", 8)), atol=1e-8, rtol=0)

@@ -20,7 +20,7 @@ from didact.explainers.attention import (
     AttentionLast,
 )
 from didact.explainers.attention_flow import AttentionFlow
-from didact.explainers.attention_rollout import AttentionRollout, start_of
+from didact.explainers.attention_rollout import AttentionRollout, start_distribution
 from didact.explainers.value_zeroing import ValueZeroing, _chunks
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel
@@ -131,7 +131,7 @@ class TestFormulas:
 def test_rollout_starts_at_both_ends_of_a_span():
     model, batch, _ = asked("bert", "reading")
     target = Target.span(torch.tensor([5, 4, 6]), torch.tensor([7, 4, 8]))
-    start = start_of(model, batch, target)
+    start = start_distribution(model, batch, target)
     assert start[0].nonzero()[:, 0].tolist() == [5, 7]
     assert start[0, 5] == start[0, 7] == 0.5
     assert start[1, 4] == 1.0
@@ -380,9 +380,9 @@ class TestRefusals:
             for temperature in (0.0, -1.0, float("nan")):
                 with pytest.raises(OptionError, match="above 0"):
                     method(temperature=temperature)
-        with pytest.raises(OptionError, match="'last' or 'all', not 'first'"):
+        with pytest.raises(OptionError, match="'last' or 'all', got 'first'"):
             AttentionGradient(layers="first")
-        with pytest.raises(OptionError, match="batch_size of at least 2.*not 1"):
+        with pytest.raises(OptionError, match="batch_size of at least 2.*got 1"):
             ValueZeroing(batch_size=1)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from didact.explainers.completeness import residual
+from didact.explainers.completeness import relative_residual
 
 SCORES = torch.tensor([[3.0, -1.0, 0.0]], dtype=torch.float64)
 EPS = torch.finfo(torch.float64).eps
@@ -20,10 +20,10 @@ EPS = torch.finfo(torch.float64).eps
 )
 def test_the_largest_of_three_is_the_unit(explained, size, unit):
     missing = torch.tensor([-0.5], dtype=torch.float64)
-    share = residual(missing, torch.tensor([explained]).double(), SCORES, torch.tensor([size]).double())
+    share = relative_residual(missing, torch.tensor([explained]).double(), SCORES, torch.tensor([size]).double())
     torch.testing.assert_close(share, torch.tensor([0.5 / unit]).double())
 
 
 def test_nothing_missing_of_nothing_is_complete():
     zero = torch.zeros(1, dtype=torch.float64)
-    assert residual(zero, zero, torch.zeros(1, 3, dtype=torch.float64), zero).tolist() == [0.0]
+    assert relative_residual(zero, zero, torch.zeros(1, 3, dtype=torch.float64), zero).tolist() == [0.0]

@@ -259,7 +259,7 @@ def test_options_are_checked():
     for noise in (-0.1, 1.1, float("nan")):
         with pytest.raises(OptionError, match="between 0 and 1"):
             Human(noise=noise)
-    with pytest.raises(OptionError, match="'drop' or 'swap', not 'move'"):
+    with pytest.raises(OptionError, match="'drop' or 'swap', got 'move'"):
         Human(how="move")
 
 

@@ -19,7 +19,8 @@ from didact.core.task import CLASSIFICATION, PAIR, TASKS
 from didact.core.trace import Trace
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers import deeplift as module
-from didact.explainers.deeplift import DeepLift, DeepShap, Differences, _explained
+from didact.explainers.deeplift import DeepLift, DeepShap, _explain
+from didact.explainers.deeplift_rules import DeepLiftRules
 from didact.models import MODELS
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.tokenizer import PatchReader, WordTokenizer
@@ -142,7 +143,7 @@ def test_a_linear_model_scores_its_own_terms():
 
 def differences(function: Callable[[Tensor], Tensor], here: Tensor, there: Tensor) -> Tensor:
     """The multipliers of a function of whole rows, straight from the rules."""
-    rules = Differences()
+    rules = DeepLiftRules()
     with rules.reference():
         function(there.clone().requires_grad_())
     here = here.clone().requires_grad_()
@@ -216,7 +217,7 @@ def test_a_product_shares_by_the_means(product):
     a, other_a = (matrix(2, 3, 4, seed=seed).requires_grad_() for seed in range(2))
     b, other_b = (matrix(2, 4, 3, seed=seed).requires_grad_() for seed in range(2, 4))
     weights = matrix(2, 3, 3, seed=9)
-    rules = Differences()
+    rules = DeepLiftRules()
     with rules.reference():
         product(other_a, other_b)
     with rules:
@@ -280,7 +281,7 @@ def test_torchs_own_attention_is_taken_apart():
             out = F.scaled_dot_product_attention(x, half, half + 1, enable_gqa=True, **options)
             return out.flatten(1) @ matrix(60, seed=2)
 
-        with Differences().reference():
+        with DeepLiftRules().reference():
             torch.testing.assert_close(first(here.clone().requires_grad_()), first(here))
         slopes = differences(first, here, there)
         torch.testing.assert_close((slopes * (here - there)).flatten(1).sum(-1), first(here) - first(there))
@@ -319,7 +320,7 @@ LONGER = {
 def test_longer_functions_compute_the_same_and_are_complete(name):
     function = LONGER[name]
     here, there = matrix(4, 6), matrix(4, 6, seed=1)
-    with Differences().reference():
+    with DeepLiftRules().reference():
         torch.testing.assert_close(function(here.clone().requires_grad_()).detach(), function(here))
     weights = matrix(function(here).shape[-1], seed=5)
     slopes = differences(lambda x: function(x) @ weights, here, there)
@@ -413,13 +414,13 @@ def test_an_ordinary_derivative_in_the_place_of_a_rule_shows(monkeypatch):
     target = asked(model, batch)
     whole = DeepLift()(model, batch, target)
     for rule, plain in {
-        "numbers": lambda _, __, function, values: function(values),
+        "elementwise": lambda _, __, function, values: function(values),
         "product": lambda _, call: call.result(),
         "softmax": lambda _, values, dim: values.softmax(dim),
         "division": lambda _, above, below: above / below,
     }.items():
         with monkeypatch.context() as broken:
-            broken.setattr(Differences, rule, plain)
+            broken.setattr(DeepLiftRules, rule, plain)
             found = DeepLift()(model, batch, target)
         assert found.residual.max() > 0.01 > whole.residual.max(), rule
 
@@ -511,7 +512,7 @@ def test_one_background_row_many_times_is_deeplift_against_it(monkeypatch):
     found = DeepShap(background=3)(model, batch, target)
     with torch.no_grad():
         reference = model.embed(replace(batch, tokens=tokens))
-    expected = _explained(model, batch, target, lambda *_: reference, 1, at="word", batch_size=8)
+    expected = _explain(model, batch, target, lambda *_: reference, 1, at="word", batch_size=8)
     torch.testing.assert_close(found.scores, expected.scores)
     assert (found.scores - DeepLift()(model, batch, target).scores).abs().max() > 1e-3
 

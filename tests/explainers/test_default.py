@@ -67,7 +67,7 @@ def test_is_integrated_gradients_where_lrp_fails(kind, reason, caplog):
 def test_is_tried_once(monkeypatch):
     model = HuggingFaceModel(*tiny.huggingface("bert"))
     tries = []
-    monkeypatch.setattr(default, "_obstacle", lambda *_: tries.append(1))
+    monkeypatch.setattr(default, "_find_obstacle", lambda *_: tries.append(1))
     assert [default_method(model) for _ in range(3)] == ["lrp"] * 3
     assert len(tries) == 1
 

@@ -68,7 +68,7 @@ def prepared(name, subject, **options):
 
 
 def explained(name, subject, rows, **options):
-    return contract.explained(prepared(name, subject, **options), subject, rows)
+    return contract.explain_rows(prepared(name, subject, **options), subject, rows)
 
 
 def begin(built, subject, rows):
@@ -85,7 +85,7 @@ def broken(seen):
 def assert_alone_is_batched(name, subject, rows, tolerance):
     batch = subject.encode(rows)
     assert len(set(batch.lengths.tolist())) > 1 or batch.pixels is not None
-    assert contract.row_by_row(prepared(name, subject), subject, rows, tolerance=tolerance) == ""
+    assert contract.compare_rows_alone(prepared(name, subject), subject, rows, tolerance=tolerance) == ""
 
 
 @pytest.mark.parametrize(("name", "kind", "task"), CASES)

@@ -81,9 +81,11 @@ def test_automatic_steps_stop_at_rounding(monkeypatch):
 
     raised = object.__new__(Raised)
     raised.__dict__.update(model.__dict__)
-    count, plain = [0], integrated_gradients.slope
+    count, plain = [0], integrated_gradients.input_gradient
     monkeypatch.setattr(
-        integrated_gradients, "slope", lambda *a, **k: count.__setitem__(0, count[0] + len(a[1])) or plain(*a, **k)
+        integrated_gradients,
+        "input_gradient",
+        lambda *a, **k: count.__setitem__(0, count[0] + len(a[1])) or plain(*a, **k),
     )
     scores("integrated_gradients", raised, batch, target)
     assert count[0] <= 100 * len(batch)
@@ -150,9 +152,9 @@ def test_gradient_shap_is_captums_on_the_same_draws(kind, monkeypatch):
     ours = explainer(model, batch, target)
     with torch.no_grad():
         others = torch.cat([model.embed(explainer.background.of(batch, torch.tensor([number]))) for number in range(3)])
-    places = explainer.places(batch.ids[0])
+    alphas = explainer.alphas(batch.ids[0])
     monkeypatch.setattr(np.random, "choice", lambda *_, **__: np.array([sample % 3 for sample in range(6)]))
-    monkeypatch.setattr(np.random, "uniform", lambda *_, **__: np.array(places))
+    monkeypatch.setattr(np.random, "uniform", lambda *_, **__: np.array(alphas))
     forward = Forward(model, batch, target)
     theirs = GradientShap(forward).attribute(model.embed(batch).detach(), others, n_samples=6, stdevs=0.0).sum(-1)
     torch.testing.assert_close(ours.scores, theirs * batch.units, atol=1e-8, rtol=0)

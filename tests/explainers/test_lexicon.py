@@ -66,7 +66,7 @@ def test_refusals():
         explain(teacher("native", "image"), examples("image"), "lexicon")
     with pytest.raises(UnsupportedError, match="images have none"):
         Lexicon.of(explain(teacher("native", "image"), examples("image"), "gradient_norm"))
-    with pytest.raises(OptionError, match="can be named with its options"):
+    with pytest.raises(OptionError, match="must be a method with its options"):
         Lexicon(imitate="lexicon")
     with pytest.raises(OptionError, match=r"Lexicon\.of"):
         Lexicon(imitate="runs/l2e")

@@ -26,7 +26,7 @@ from didact.core.function import FunctionTeacher
 from didact.core.target import Target
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.gradients import GradientInput
-from didact.explainers.lrp import Lrp, Shares
+from didact.explainers.lrp import AttnLRPRules, Lrp
 from pairwise import thinned
 
 
@@ -81,12 +81,12 @@ def test_with_tanh_it_is_not_gradient_times_input():
 def relevance(function, x: Tensor) -> tuple[Tensor, Tensor]:
     """What the inputs of a function of whole rows are given, and what nobody is."""
     x = x.clone().requires_grad_()
-    with Shares(len(x)) as shares:
+    with AttnLRPRules(len(x)) as shares:
         out = function(x)
     if not out.requires_grad:
         return torch.zeros_like(x), out
     (slope,) = torch.autograd.grad(out.sum(), x)
-    return (x * slope).detach(), shares.total(slope)
+    return (x * slope).detach(), shares.absorbed_by_row(slope)
 
 
 a, b = matrix(3), matrix(3, seed=1)
@@ -149,7 +149,7 @@ def test_each_rule(name):
 
 def test_at_zero_a_function_has_its_derivative():
     x = torch.zeros(2, 1, dtype=torch.float64, requires_grad=True)
-    with Shares(2):
+    with AttnLRPRules(2):
         out = torch.tanh(x) + F.gelu(x)
     (slope,) = torch.autograd.grad(out.sum(), x)
     torch.testing.assert_close(slope, torch.full((2, 1), 1.5, dtype=torch.float64))
@@ -278,8 +278,8 @@ def plainly(_, call):
 
 BROKEN = {
     "no halves": ("bert", "product", plainly),
-    "ordinary derivatives": ("bert", "numbers", lambda _, __, function, values: function(values)),
-    "norms that vary": ("bert", "_written_out", lambda _, call: call.result()),
+    "ordinary derivatives": ("bert", "elementwise", lambda _, __, function, values: function(values)),
+    "norms that vary": ("bert", "_decompose", lambda _, call: call.result()),
     "softmax keeps nothing": ("bert", "softmax", lambda _, values, dim: values.softmax(dim)),
     "biases keep nothing": ("bert", "linear", lambda _, x, weight, bias=None: F.linear(x, weight, bias)),
     "constants keep nothing": ("bert", "sum", plainly),
@@ -294,7 +294,7 @@ def test_a_broken_rule_shows(case, monkeypatch):
     batch = model.encode(some)
     target = asked(model, batch)
     assert Lrp()(model, batch, target).residual.max() < 1e-9
-    monkeypatch.setattr(Shares, rule, plain)
+    monkeypatch.setattr(AttnLRPRules, rule, plain)
     assert Lrp()(model, batch, target).residual.max() > 0.01
 
 

@@ -75,7 +75,7 @@ def captum_on(model, batch, forward, regression, kept, weights):
     """captum's LIME, of which its Kernel SHAP is a case, with our samples and their weights."""
     inputs, empty = model.embed(batch).detach(), baseline_of(model, batch, baseline="mask").detach()
     units = batch.units[0].nonzero()[:, 0]
-    samples, closeness = iter(torch.from_numpy(kept).double()), iter(torch.from_numpy(weights))
+    samples, proximity = iter(torch.from_numpy(kept).double()), iter(torch.from_numpy(weights))
 
     def presence(sample, _, **__):
         full = torch.ones(1, inputs.shape[1], dtype=torch.float64)
@@ -85,7 +85,7 @@ def captum_on(model, batch, forward, regression, kept, weights):
     base = LimeBase(
         forward,
         regression,
-        similarity_func=lambda *_, **__: next(closeness),
+        similarity_func=lambda *_, **__: next(proximity),
         perturb_func=lambda *_, **__: next(samples)[None],
         perturb_interpretable_space=True,
         from_interp_rep_transform=presence,
@@ -278,7 +278,7 @@ class TestLime:
         lime = build_explainer("lime").explainer
         kept = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 1]], dtype=bool)
         distance = [100 * (1 - one.sum() / (math.sqrt(one.sum()) * 2)) for one in kept.astype(float)]
-        np.testing.assert_allclose(lime.closeness(kept), [math.sqrt(math.exp(-(d**2) / 25**2)) for d in distance])
+        np.testing.assert_allclose(lime.proximity(kept), [math.sqrt(math.exp(-(d**2) / 25**2)) for d in distance])
 
     @pytest.mark.parametrize("kind", ["hf", "native", "bilstm"])
     def test_is_captums_on_the_same_samples(self, kind):
@@ -286,7 +286,7 @@ class TestLime:
         explainer = build_explainer("lime", samples=50).explainer
         ours = explainer(model, batch, target).scores
         kept = explainer.draw(batch.ids[0], int(batch.units.sum()))
-        theirs = captum_on(model, batch, forward, SkLearnRidge(alpha=1.0), kept, explainer.closeness(kept))
+        theirs = captum_on(model, batch, forward, SkLearnRidge(alpha=1.0), kept, explainer.proximity(kept))
         torch.testing.assert_close(ours[batch.units], theirs, atol=1e-4, rtol=0)
 
     def test_is_a_ridge_regression_with_a_free_intercept(self):
@@ -296,7 +296,7 @@ class TestLime:
         removal = Values(model, batch, target)
         kept = [explainer.draw(row, count) for row, count in zip(batch.ids, removal.counts, strict=True)]
         for row, values in enumerate(removal(kept)):
-            fitted = Ridge(alpha=0.5).fit(kept[row], values, sample_weight=explainer.closeness(kept[row]))
+            fitted = Ridge(alpha=0.5).fit(kept[row], values, sample_weight=explainer.proximity(kept[row]))
             np.testing.assert_allclose(ours[row][batch.units[row]].numpy(), fitted.coef_, atol=1e-9)
 
 
@@ -319,9 +319,9 @@ class TestKernelShap:
         model, batch, target, forward = one_row("hf")
         explainer = build_explainer("kernel_shap", samples=samples).explainer
         ours = explainer(model, batch, target).scores
-        asked = explainer.ask(batch.ids[0], int(batch.units.sum()))
-        weights = np.concatenate([[1e6, 1e6], asked.extra])
-        theirs = captum_on(model, batch, forward, SkLearnLinearRegression(), asked.kept, weights)
+        masks = explainer.sample_masks(batch.ids[0], int(batch.units.sum()))
+        weights = np.concatenate([[1e6, 1e6], masks.extra])
+        theirs = captum_on(model, batch, forward, SkLearnLinearRegression(), masks.present, weights)
         torch.testing.assert_close(ours[batch.units], theirs, atol=1e-4, rtol=0)
 
     def test_of_a_function_is_exact(self):

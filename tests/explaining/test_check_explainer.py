@@ -128,7 +128,7 @@ WRONG = [
     (scores_padding, "units", "outside `batch.units` are not 0"),
     (negative_magnitudes, "range", "scores of kind 'magnitude' are negative"),
     (no_distribution, "range", "A row of the distribution sums to"),
-    (nothing, "content", "Row 'text 0' has none"),
+    (nothing, "content", "All scores of row 'text 0' are 0"),
     (bad_residual, "residual", "Residuals are [-1.0"),
     (keeps_the_graph, "detached", "detach them"),
     (trains_the_model, "model", "Weights of the model changed"),
@@ -228,7 +228,7 @@ def test_a_kind_that_is_not_the_registered_one(monkeypatch):
 
     monkeypatch.setitem(EXPLAINERS._own, "lrp", replace(EXPLAINERS["lrp"], kind="magnitude"))
     (failed,) = didact.check_explainer("lrp", raises=False).failed
-    assert failed.seen == "transformer, classification: Its kind is 'signed', and it says 'magnitude'."
+    assert failed.seen == "transformer, classification: Its kind is 'signed', declared is 'magnitude'."
 
 
 def test_the_command():

@@ -301,7 +301,7 @@ class TestRefusals:
         teacher, data = school()
         with pytest.raises(OptionError, match="must be learned before"):
             explain(teacher, data["test"], "l2e")
-        with pytest.raises(OptionError, match="learned nothing yet"):
+        with pytest.raises(OptionError, match="no learned weights to save"):
             L2E().save_pretrained("nowhere")
 
     def test_a_method_the_teacher_cannot_run(self, school):
@@ -323,7 +323,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ({"formulation": "guess"}, "formulation is 'labelling'"),
+            ({"formulation": "guess"}, "formulation must be 'labelling'"),
             ({"combine": "sum"}, "'sum'"),
             ({"preset": "papper"}, "paper"),
             ({"widht": 3}, "width"),

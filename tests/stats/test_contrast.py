@@ -94,8 +94,8 @@ class TestClosedForm:
             (np.zeros((2, 5)), np.zeros((2, 4)), "paired"),
             (np.zeros((0, 5)), np.zeros((0, 5)), "at least 1 seed"),
             (np.zeros((2, 1)), np.zeros((2, 1)), "2 rows"),
-            (np.full((2, 5), np.nan), np.zeros((2, 5)), "not numbers"),
-            (np.zeros((2, 5)), np.full((2, 5), np.inf), "not numbers"),
+            (np.full((2, 5), np.nan), np.zeros((2, 5)), "NaN or infinite"),
+            (np.zeros((2, 5)), np.full((2, 5), np.inf), "NaN or infinite"),
         ],
     )
     def test_arms_that_cannot_be_contrasted(self, first, second, message):
@@ -142,7 +142,7 @@ class TestPearson:
         first, _, reference = arms()
         with pytest.raises(ShapeError, match="30"):
             pearson_terms(first, reference[:-1])
-        with pytest.raises(ShapeError, match="not numbers"):
+        with pytest.raises(ShapeError, match="NaN or infinite"):
             pearson_terms(first, np.where(reference > 0, np.nan, reference))
 
 

@@ -30,7 +30,7 @@ def test_a_full_table_is_a_crossed_contrast():
     table = np.random.default_rng(0).normal(size=(6, 15)) + np.arange(6)[:, None] / 3
     found = crossed_variances(mean_influence(table), full(6, 15))
     contrast = crossed_contrast(table, np.zeros_like(table))
-    assert (np.sqrt(found.total[0]), found.freedom[0]) == pytest.approx((contrast.se, contrast.df))
+    assert (np.sqrt(found.total[0]), found.df[0]) == pytest.approx((contrast.se, contrast.df))
 
 
 def test_variances_by_hand():
@@ -40,7 +40,7 @@ def test_variances_by_hand():
     """
     found = crossed_variances(mean_influence(np.array([[0.0, 2], [4, 10]])), full(2, 2))
     assert (found.person[0], found.item[0], found.cell[0], found.total[0]) == pytest.approx((9, 4, 1, 12))
-    assert found.freedom[0] == pytest.approx(144 / (81 + 16 + 1))
+    assert found.df[0] == pytest.approx(144 / (81 + 16 + 1))
 
 
 def test_effects_are_taken_out_by_least_squares():
@@ -103,7 +103,7 @@ def test_one_person_is_about_items_and_one_answer_about_nothing():
     table = np.random.default_rng(4).normal(size=(1, 20))
     found = crossed_variances(mean_influence(table), full(1, 20))
     assert found.total[0] == pytest.approx(table.var(ddof=1) / 20)
-    assert found.freedom[0] == pytest.approx(19)
+    assert found.df[0] == pytest.approx(19)
     alone = crossed_variances(np.zeros((1, 1)), full(1, 1))
     ends = crossed_intervals(np.zeros(1), np.zeros((5, 1)), alone)
     assert np.isnan([ends.low[0], ends.high[0], ends.error[0]]).all()
@@ -114,7 +114,7 @@ def test_of_these_people_only_items_vary():
     found = crossed_variances(mean_influence(table), full(4, 30))
     here = found.for_same_people()
     assert here.total[0] == pytest.approx(table.mean(0).var(ddof=1) / 30)
-    assert here.freedom[0] == pytest.approx(29)
+    assert here.df[0] == pytest.approx(29)
     assert found.total[0] > 20 * here.total[0]
 
 
@@ -122,7 +122,7 @@ def test_moderated_variances_are_halfway_to_their_mean():
     found = crossed_variances(np.random.default_rng(6).normal(size=(40, 3)), full(4, 10))
     half = found.moderated(df_factor=2.0)
     np.testing.assert_allclose(half.person, (found.person + found.person.mean()) / 2)
-    np.testing.assert_allclose(half.person_freedom, 6)
+    np.testing.assert_allclose(half.person_df, 6)
     np.testing.assert_allclose(half.item, found.item)
 
 
@@ -143,7 +143,7 @@ def test_intervals_are_as_lopsided_as_the_draws():
     assert (ends.high[0] - 1) / (1 - ends.low[0]) == pytest.approx(
         (np.log(40) - np.log(2)) / (np.log(2) + np.log(0.975)), rel=0.1
     )
-    half = stats.t.ppf(0.975, variances.freedom[0]) * np.sqrt(variances.total[0])
+    half = stats.t.ppf(0.975, variances.df[0]) * np.sqrt(variances.total[0])
     assert ends.high[0] - ends.low[0] == pytest.approx(2 * half)
 
 
@@ -166,13 +166,13 @@ def test_names_do_not_matter():
     )
     for other in (renamed, moved):
         assert plain.total[0] == pytest.approx(other.total[0])
-        assert plain.freedom[0] == pytest.approx(other.freedom[0])
+        assert plain.df[0] == pytest.approx(other.df[0])
 
 
 def test_refused():
     with pytest.raises(ShapeError, match="one group only"):
         CrossedAnswers.of(["a", "a"], ["1", "2"], ["x", "y"])
-    with pytest.raises(ShapeError, match="one for each"):
+    with pytest.raises(ShapeError, match="one influence per answer"):
         crossed_variances(np.zeros((3, 1)), full(2, 2))
     with pytest.raises(OptionError, match="replicates"):
         crossed_weights(full(2, 2), replicates=0, seed=0)

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from didact.errors import ShapeError, UnsupportedError
-from didact.stats.plackett_luce import GHOST, Rankings, centred, fit_worths, log_likelihood, refit, scores
+from didact.stats.plackett_luce import PSEUDO_COUNT, Rankings, centred, fit_worths, log_likelihood, refit, scores
 
 NAN = np.nan
 
@@ -29,7 +29,7 @@ def literal(theta, ranks, sizes):
             every = [weight(members) for size in delta for members in combinations(rest, size)]
             total += np.log(weight(first) / sum(every))
             rest = [method for method in rest if method not in first]
-    return total + GHOST * sum(np.log(one / (1 + one)) + np.log(1 / (1 + one)) for one in worth)
+    return total + PSEUDO_COUNT * sum(np.log(one / (1 + one)) + np.log(1 / (1 + one)) for one in worth)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_two_methods_without_ties_are_log_odds():
     first, second = worths.parameters
     chance = 1 / (1 + np.exp(second - first))
     # The slope by hand: wins − expected wins, plus half a win and half a loss against the ghost.
-    assert 7 - 10 * chance + GHOST * (1 - 2 / (1 + np.exp(-first))) == pytest.approx(0, abs=1e-9)
+    assert 7 - 10 * chance + PSEUDO_COUNT * (1 - 2 / (1 + np.exp(-first))) == pytest.approx(0, abs=1e-9)
     assert first == pytest.approx(-second)
     many = fit_worths(Rankings.of(np.array([[1.0, 2.0]] * 700 + [[2.0, 1.0]] * 300))).log_worths
     assert many[0] - many[1] == pytest.approx(np.log(7 / 3), abs=5e-3)  # the ghost is weak

@@ -83,5 +83,5 @@ def test_a_study_of_that_size_has_that_power():
         table = 0.4 + 0.4 * dice.normal(size=(people, 1)) + 0.3 * dice.normal(size=50)
         table = table + np.sqrt(2) * dice.normal(size=(people, 50))
         found = crossed_variances(((table - table.mean()) / table.size).reshape(-1, 1), cells)
-        told += table.mean() > stats.t.ppf(0.975, found.freedom[0]) * np.sqrt(found.total[0])
+        told += table.mean() > stats.t.ppf(0.975, found.df[0]) * np.sqrt(found.total[0])
     assert told / 600 == pytest.approx(0.8, abs=0.07)

@@ -4,11 +4,11 @@ Close relatives share a module: `gradients`, `integrated_gradients`, `gradient_s
 `lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`,
 `lime`, `kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
 
-What they share: `slopes` (gradients), `rules`, `derivatives` and `written_out` (DeepLIFT, LRP), `completeness`
-(residuals), `background` (rows to compare with), `perturbation` (methods that remove units), `parts` (what a mix
-weighs), `learned` (learned explainers on disk), `l2e_network`, `l2e_spec`. From a name to an explainer: `build`,
-`options` (a help line for each option), `aliases`, `presets`, `default`. `contract` holds the promises that the
-contract suite and `didact.check_explainer` check.
+What they share: `autograd` (gradients), `rules`, `activations`, `decompositions` and `derivatives` (DeepLIFT, whose
+rules are in `deeplift_rules`, and LRP), `completeness` (residuals), `background` (rows to compare with), `perturbation`
+(methods that remove units), `combine` (component scores to explanations), `learned` (learned explainers on disk),
+`l2e_network`, `l2e_spec`. From a name to an explainer: `build`, `options` (a help line for each option), `aliases`,
+`presets`, `default`. `contract` holds the promises that the contract suite and `didact.check_explainer` check.
 
 `EXPLAINERS` lists them as plain text, so that `didact methods` imports nothing heavy. To add one: a module with an
 `Explainer` (short examples: `occlusion` removes units, `gradients` takes gradients), an entry below, a help line for
@@ -41,11 +41,11 @@ def is_learned(method: object) -> bool:
 
 @dataclass(frozen=True)
 class ExplainerEntry(Entry):
-    """What a method gives, what it asks of a teacher, what it costs for one row, and who proposed it.
+    """An explainer in the registry: kind of its scores, what it needs of a teacher, cost per row, and source.
 
     `kind` is signed, magnitude, distribution or binary; `needs` is nothing, rationales, predictions, gradients or
-    attention. `n` in a cost is the number of units, a pass is one row through the model. `ours` tells where we differ
-    from the paper. `about` says in one line, for readers who know no method, what the scores are.
+    attention. `n` in a cost is the number of units, and a pass is one row through the model. `ours` lists deviations
+    from the paper. `about` explains the scores in one line to readers who know no method.
     """
 
     kind: str
@@ -80,7 +80,7 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         "lexicon": _entry(
             "lexicon:Lexicon", "signed", "predictions", "nothing; before, `imitate` once for every background row",
             "control", "each word's mean score elsewhere; kind and needs are those of `imitate`",
-            about="each word's mean score in other texts, whatever stands around it; shows what needs no context",
+            about="each word's mean score in other texts, whatever its context; shows what needs no context",
         ),
         # gradients
         "gradient_norm": _entry(
@@ -105,7 +105,7 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
         "gradient_shap": _entry(
             "gradient_shap:GradientShap", "signed", "gradients", "`samples` forwards and backwards, 17 forwards",
-            "Lundberg and Lee 2017; Erion et al. 2021", "places on the path are stratified; no noise",
+            "Lundberg and Lee 2017; Erion et al. 2021", "points on the path are stratified; no noise",
             about="each word's share of the answer, summed up on the way from other texts to the text",
         ),
         "layer_conductance": _entry(
@@ -115,7 +115,7 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
         "deeplift": _entry(
             "deeplift:DeepLift", "signed", "gradients", "2 forwards, 1 backward", "Shrikumar et al. 2017",
-            "rescale rule; products are shared by their means, softmax and LayerNorm are taken apart",
+            "rescale rule; products are split by their means, softmax and LayerNorm are decomposed",
             about="each word's share of the difference between the text and an empty text, in one pass",
         ),
         "deep_shap": _entry(
@@ -195,10 +195,10 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "layers joined by rollout; renormalised over the units",
             about="how much the rest of the text changes inside the model when each word is blanked",
         ),
-        # learned (didact learn smat); unlearned, all parts count alike
+        # learned (didact learn smat); before learning, all components have equal weights
         "attention_mix": _entry(
             "mix:AttentionMix", "distribution", "attention", "1 forward", "Fernandes et al. 2022, section 4",
-            "softmax over the units only; unlearned it is attention_all",
+            "softmax over the units only; before learning it is attention_all",
             about="attention of all heads, weighted by how well each teaches students (learned)",
         ),
         "gradient_mix": _entry(
@@ -208,10 +208,10 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
         ),
         "blend": _entry(
             "mix:Blend", "distribution", "predictions", "that of its members", "ours",
-            "a log-linear pool of what its members would send",
+            "a log-linear pool of its members' distributions",
             about="several methods mixed, weighted by how well each teaches students (learned)",
         ),
-        # learned (didact learn l2e); unlearned it explains nothing
+        # learned (didact learn l2e); before learning it explains nothing
         "l2e": _entry(
             "l2e:L2E", "signed", "predictions", "1 forward of a small network", "Situ et al. 2021",
             "reads the teacher's embeddings; kind is that of what it imitates, magnitude for an order of |w|",

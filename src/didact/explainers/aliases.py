@@ -1,10 +1,10 @@
-"""What papers and other tools call the methods: a name to suggest where one of these is asked for."""
+"""Names of methods in papers and other tools, for suggestions when such a name is unknown here."""
 
 from collections.abc import Mapping
 from typing import Final
 
-# By method, the likeliest first: of a name that stands for several, all are suggested in this order.
-_CALLED: Final = {
+# By method, the likeliest first. A name that stands for several methods suggests all of them in this order.
+_ALTERNATIVE_NAMES: Final = {
     "kernel_shap": "shap shapley shapley_values partition_shap",
     "shapley_sampling": "shapley shapley_values shapley_value_sampling",
     "deep_shap": "shap deep_lift_shap deeplift_shap",
@@ -26,6 +26,6 @@ _CALLED: Final = {
 }
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    alias: tuple(method for method, names in _CALLED.items() if alias in names.split())
-    for alias in " ".join(_CALLED.values()).split()
+    alias: tuple(method for method, names in _ALTERNATIVE_NAMES.items() if alias in names.split())
+    for alias in " ".join(_ALTERNATIVE_NAMES.values()).split()
 }

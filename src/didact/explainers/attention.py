@@ -1,4 +1,4 @@
-"""What a model's own attention weighs: where it pools or answers, in all layers or the last, alone or times a slope."""
+"""Attention as explanation: from the pooling position, averaged over layers, or times its gradient."""
 
 import torch
 from jaxtyping import Float
@@ -12,33 +12,33 @@ from didact.explainers.autograd import frozen
 
 
 class Attention(Explainer):
-    """The weights a model pools its tokens with (Bahdanau et al. 2015).
+    """The attention weights with which a model pools its tokens (Bahdanau et al. 2015).
 
-    Only for models whose one attention is that of the pooling. Self-attention has a row per token, and which rows to
-    read is a choice: the methods named in the refusal each make one.
+    Only for models whose single attention is that of the pooling. Self-attention has one distribution per token; the
+    methods named in the error each choose which to read.
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = require_model(teacher, "attention")
         with eval_mode(model), torch.no_grad():
-            reading = _reading(model, batch)
-            if reading.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
+            attention = _pooling_attention(model, batch)
+            if attention.shape[1:3] != (1, 1) or _has_self_attention(model, batch):
                 raise UnsupportedError(
                     f"Method 'attention' reads the attention that a model pools with, and model {model.name!r} has "
                     "self-attention. Choose attention_cls (from where the model answers), attention_last, "
                     "attention_all, attention_rollout or attention_flow."
                 )
-        return _distribution(softmax_over(reading[:, 0, 0], batch.units), batch)
+        return _distribution(softmax_over(attention[:, 0, 0], batch.units), batch)
 
 
 class AttentionCls(Explainer):
-    """Attention of the last layer from where the model answers, mean of the heads (Pruthi et al. 2022)."""
+    """Attention of the last layer from the pooling position, averaged over heads (Pruthi et al. 2022)."""
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
         model = require_model(teacher, "attention_cls")
         with eval_mode(model), torch.no_grad():
-            heads = _reading(model, batch)[:, -1]
-        # The heads' sum in the logarithm: renormalising is a softmax, and units with little weight do not underflow.
+            heads = _pooling_attention(model, batch)[:, -1]
+        # Sum the heads in log space: renormalising is a softmax, and small weights do not underflow.
         return _distribution(softmax_over(heads.logsumexp(1), batch.units), batch)
 
 
@@ -52,7 +52,7 @@ class AttentionAll(Explainer):
         self.temperature = check_temperature(temperature)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:  # noqa: ARG002
-        logits = mean_logits(require_model(teacher, self.method), batch)[:, self.layers].mean((1, 2))
+        logits = mean_attention_logits(require_model(teacher, self.method), batch)[:, self.layers].mean((1, 2))
         return _distribution(softmax_over(logits / self.temperature, batch.units), batch)
 
 
@@ -63,28 +63,28 @@ class AttentionLast(AttentionAll):
 
 
 class AttentionGradient(Explainer):
-    """Attention weight times the target's slope there, summed over heads and queries (Serrano and Smith 2019).
+    """Attention probability times its gradient, summed over heads and queries (Serrano and Smith 2019).
 
-    `layers` is "last", or "all" for the mean of all layers.
+    `layers` is "last", or "all" for the mean over layers.
     """
 
     def __init__(self, *, layers: str = "last") -> None:
         super().__init__()
         if layers not in ("last", "all"):
-            raise OptionError(f"Option 'layers' of attention_gradient is 'last' or 'all', not {layers!r}.")
+            raise OptionError(f"Option 'layers' of attention_gradient must be 'last' or 'all', got {layers!r}.")
         self.layers = layers
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "attention_gradient")
         with frozen(model):
-            # Parameters are frozen: the embeddings are what makes autograd keep the path.
+            # Parameters are frozen, so autograd builds a graph only if the embeddings require a gradient.
             point = model.embed(batch).detach().requires_grad_()
             trace = model.run(point, batch, listen=["weights"])
             assert trace.weights is not None
             weights = trace.weights[-1:] if self.layers == "last" else trace.weights
-            slopes = torch.autograd.grad(target.of(trace.logits).sum(), weights)
-        terms = [(weight.detach() * slope).sum((1, 2)) for weight, slope in zip(weights, slopes, strict=True)]
-        scores = torch.stack([one.to(batch.device) for one in terms]).mean(0)
+            gradients = torch.autograd.grad(target.of(trace.logits).sum(), weights)
+        terms = [(weight.detach() * gradient).sum((1, 2)) for weight, gradient in zip(weights, gradients, strict=True)]
+        scores = torch.stack([term.to(batch.device) for term in terms]).mean(0)
         return Explanation(scores * batch.units, batch.mask, batch.units, "signed")
 
 
@@ -92,14 +92,14 @@ def _distribution(scores: TokenScores, batch: Batch) -> Explanation:
     return Explanation(scores, batch.mask, batch.units, "distribution")
 
 
-def _reading(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+def _pooling_attention(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
     reading = model(batch, listen=["reading"]).reading
     assert reading is not None
     return reading
 
 
-def mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
-    """Attention logits of every head, each key's averaged over the queries that may see it."""
+def mean_attention_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head token"]:
+    """Attention logits of every head, averaged for each key over the queries that may attend to it."""
     with eval_mode(model), torch.no_grad():
         mean = model(batch, listen=["mean"]).mean
     assert mean is not None
@@ -107,7 +107,7 @@ def mean_logits(model: Model, batch: Batch) -> Float[Tensor, "batch layer head t
 
 
 def _has_self_attention(model: Model, batch: Batch) -> bool:
-    """Whether there are weights between tokens: only then does a model answer when asked for all of them."""
+    """Whether the model has attention between tokens: only then can it record all attention logits."""
     try:
         model(batch.select([0]), listen=["full"])
     except UnsupportedError:
@@ -116,7 +116,7 @@ def _has_self_attention(model: Model, batch: Batch) -> bool:
 
 
 def check_temperature(temperature: float) -> float:
-    """The temperature, if logits can be divided by it."""
+    """The temperature. Raises `OptionError` unless it is above 0."""
     if not temperature > 0:
-        raise OptionError(f"A temperature must be above 0, not {temperature}.")
+        raise OptionError(f"temperature must be above 0, got {temperature}.")
     return temperature

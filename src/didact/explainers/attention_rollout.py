@@ -1,4 +1,4 @@
-"""Attention rollout: attention, with half of each token staying where it is, multiplied through the layers."""
+"""Attention rollout: the product of all layers' attention, each mixed with the residual connection."""
 
 from collections.abc import Iterator
 
@@ -11,30 +11,32 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, eval_mode, require_model
 from didact.core.normalise import positive, share_over, softmax_over
 
-# Pairs of tokens in one pass. Every layer and head keeps them all: 512 tokens in 12 layers of 12 heads are 150 MB.
-_PAIRS = 512 * 512
+# Pairs of tokens in one pass. Every layer and head stores them: 512 tokens in 12 layers of 12 heads are 150 MB.
+_MAX_TOKEN_PAIRS = 512 * 512
 
 
 class AttentionRollout(Explainer):
-    """How much of each input token reaches where the model answers (Abnar and Zuidema 2020).
+    """How much of each input token reaches the pooling position (Abnar and Zuidema 2020).
 
-    Each layer is half its attention, mean of the heads, and half identity for the residual connection. Only the row
-    of the answering position is carried down, a vector times a matrix per layer.
+    Each layer is half attention (mean of heads) and half identity for the residual connection. Only the row of the
+    pooling position is computed, with one vector-matrix product per layer.
     """
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "attention_rollout")
-        start = start_of(model, batch, target)
+        start = start_distribution(model, batch, target)
         mass = torch.zeros_like(start)
         for rows, matrices in residual_attention(model, batch):
             length = matrices.shape[-1]
-            mass[rows, :length] = rolled_out(start[rows, :length].to(matrices.dtype), matrices).to(mass.dtype)
+            mass[rows, :length] = rollout(start[rows, :length].to(matrices.dtype), matrices).to(mass.dtype)
         return Explanation(share_over(mass, batch.units), batch.mask, batch.units, "distribution")
 
 
-def start_of(model: Model, batch: Batch, target: Target) -> TokenScores:
-    """Where the explained number is read at the top, one in sum: half at a span's start and half at its end,
-    otherwise where the model answers from."""
+def start_distribution(model: Model, batch: Batch, target: Target) -> TokenScores:
+    """Where the target is read at the top layer, as weights that sum to 1 per row.
+
+    Half at the start and half at the end of a span; otherwise the model's pooling weights.
+    """
     if target.kind != "span":
         return model.pooling_weights(batch)
     assert target.first is not None
@@ -49,25 +51,25 @@ def start_of(model: Model, batch: Batch, target: Target) -> TokenScores:
 def residual_attention(
     model: Model, batch: Batch
 ) -> Iterator[tuple[Int[Tensor, " chosen"], Float[Tensor, "chosen layer token token"]]]:
-    """Half attention (mean of heads), half identity, of a few rows at a time, cut to the longest of them.
+    """Half attention (mean of heads), half identity, for a few rows at a time, cut to the longest of them.
 
-    Rows sum to one; those of padding are zero, and nobody looks at padding.
+    Rows of a matrix sum to 1. Those of padding are 0, and no token attends to padding.
     """
-    for indices in area_batches(batch.lengths, _PAIRS):
+    for indices in area_batches(batch.lengths, _MAX_TOKEN_PAIRS):
         rows = torch.from_numpy(indices).to(batch.device)
-        part = batch.select(rows)
+        chunk = batch.select(rows)
         with eval_mode(model), torch.no_grad():
-            full = model(part, listen=["full"]).full
-        assert full is not None
-        # Padding queries see nothing: softmax over nothing would be NaN.
-        attention = softmax_over(full, full > -torch.inf).mean(2)
-        stay = torch.diag_embed(part.mask.to(attention.dtype))[:, None]
-        mixed = 0.5 * attention + 0.5 * stay
+            logits = model(chunk, listen=["full"]).full
+        assert logits is not None
+        # Padding queries attend to no key, and a plain softmax over no key is NaN.
+        attention = softmax_over(logits, logits > -torch.inf).mean(2)
+        identity = torch.diag_embed(chunk.mask.to(attention.dtype))[:, None]
+        mixed = 0.5 * attention + 0.5 * identity
         yield rows, mixed / positive(mixed.sum(-1, keepdim=True))
 
 
-def rolled_out(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
-    """The start's mass, carried from the top layer down to the input."""
+def rollout(start: TokenScores, matrices: Float[Tensor, "batch layer token token"]) -> TokenScores:
+    """The start distribution multiplied through all layers, from the top to the input."""
     for matrix in matrices.flip(1).unbind(1):
         start = torch.einsum("bq,bqk->bk", start, matrix)
     return start

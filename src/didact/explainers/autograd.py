@@ -1,4 +1,4 @@
-"""Gradients of a target at embeddings: one batch, or many points per row in bounded memory."""
+"""Gradients of a target with respect to embeddings: of one batch, or at many points per row in bounded memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,58 +14,61 @@ from didact.errors import OptionError
 
 
 def check_at(at: str) -> InputLevel:
+    """The level of the embeddings. Raises `OptionError` for other values."""
     if at not in ("word", "embedding"):
-        raise OptionError(f"Option 'at' is 'word' or 'embedding', not {at!r}.")
+        raise OptionError(f"Option 'at' must be 'word' or 'embedding', got {at!r}.")
     return at  # type: ignore[return-value]
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and no parameter asks for a gradient; both come back afterwards."""
-    asking = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """Evaluation mode, with gradients disabled for all parameters; both are restored afterwards."""
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with eval_mode(model), torch.enable_grad():
-        for parameter in asking:
+        for parameter in trainable:
             parameter.requires_grad_(False)
         try:
             yield
         finally:
-            for parameter in asking:
+            for parameter in trainable:
                 parameter.requires_grad_(True)
 
 
-def slope(model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: InputLevel) -> TokenVectors:
-    """The gradient of each row's target at these embeddings. Inside `frozen`."""
+def input_gradient(
+    model: Model, embeddings: TokenVectors, batch: Batch, target: Target, *, at: InputLevel
+) -> TokenVectors:
+    """The gradient of each row's target with respect to its embeddings. Call inside `frozen`."""
     point = embeddings.detach().requires_grad_()
     return torch.autograd.grad(target.of(model.run(point, batch, at=at).logits).sum(), point)[0]
 
 
-def points(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
-    """Which points pass through the model together: at most `batch_size`, of similar length."""
+def point_batches(rows: Int[Tensor, " point"], batch: Batch, batch_size: int) -> Iterator[Int[Tensor, " chunk"]]:
+    """Indices of the points that run in one batch: at most `batch_size`, of similar length."""
     for bucket in length_buckets(batch.lengths[rows], batch_size):
         yield torch.from_numpy(bucket).to(rows.device)
 
 
-Place = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]
+EmbeddingsAt = Callable[[Int[Tensor, " chunk"], int], Float[Tensor, "chunk token dim"]]
 
 
-def values_at(
+def target_values(
     model: Model,
     rows: Int[Tensor, " point"],
-    place: Place,
+    embeddings_at: EmbeddingsAt,
     batch: Batch,
     target: Target,
     *,
     at: InputLevel,
     batch_size: int,
 ) -> Float[Tensor, " point"]:
-    """The target at many points. `place(chosen, length)` makes the embeddings of the chosen points."""
-    found: Tensor | None = None
+    """The target at many points. `embeddings_at(chosen, length)` returns the embeddings of the chosen points."""
+    values: Tensor | None = None
     with torch.no_grad():
-        for chosen in points(rows, batch, batch_size):
-            part = batch.select(rows[chosen])
-            embeddings = place(chosen, part.tokens.shape[1])
-            value = target.select(rows[chosen]).of(model.run(embeddings, part, at=at).logits)
-            found = value.new_zeros(len(rows)) if found is None else found
-            found[chosen] = value
-    assert found is not None
-    return found
+        for chosen in point_batches(rows, batch, batch_size):
+            chunk = batch.select(rows[chosen])
+            embeddings = embeddings_at(chosen, chunk.tokens.shape[1])
+            value = target.select(rows[chosen]).of(model.run(embeddings, chunk, at=at).logits)
+            values = value.new_zeros(len(rows)) if values is None else values
+            values[chosen] = value
+    assert values is not None
+    return values

@@ -1,4 +1,4 @@
-"""From kept parts to explanations, without asking the teacher again."""
+"""Explanations of learned mixes from stored component scores, without running the teacher again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,52 +8,56 @@ import torch
 from jaxtyping import Float
 
 from didact.errors import ShapeError
-from didact.explainers.learned import fingerprint_of_weights, name_of
-from didact.explainers.mix import FLOOR, ComponentMix
+from didact.explainers.learned import name_of, weights_fingerprint
+from didact.explainers.mix import FLOOR_SHARE, ComponentMix
 from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.ragged import normalise_rows, row_of_units, softmax_rows
 
 
-def combine_components(explainer: ComponentMix, parts: ComponentScores) -> Explanations:
-    """What the explainer says of rows whose parts are known."""
-    maps = parts.maps
-    values = torch.from_numpy(parts.values).to(explainer.coefficients.device)
+def combine_components(explainer: ComponentMix, components: ComponentScores) -> Explanations:
+    """The explanations of a mix for rows whose component scores are stored."""
+    explanations = components.maps
+    values = torch.from_numpy(components.values).to(explainer.coefficients.device)
     with torch.no_grad():
         logits = explainer.logits(values.T[None])[0].cpu().double().numpy()
-    scores = softmax_rows(logits, maps.bounds)
-    options = {**maps.options, **explainer.options, "weights": fingerprint_of_weights(explainer)}
-    return replace(maps, method=name_of(explainer), kind="distribution", options=options, scores=scores)
+    scores = softmax_rows(logits, explanations.bounds)
+    options = {**explanations.options, **explainer.options, "weights": weights_fingerprint(explainer)}
+    return replace(explanations, method=name_of(explainer), kind="distribution", options=options, scores=scores)
 
 
 def stack_members(members: Sequence[tuple[str, Explanations]]) -> ComponentScores:
-    """The parts of a blend whose members explained the same rows already.
+    """The component scores of a blend, from its members' explanations of the same rows.
 
-    Members that score words beside others that score pieces share each word's mass evenly among its pieces.
+    A member that scores words, next to others that score pieces, divides each word's mass equally among its pieces.
     """
-    units = max((maps for _, maps in members), key=lambda maps: len(maps.scores))
-    even = 1.0 / np.diff(units.bounds)[row_of_units(units.bounds)]
+    finest = max((explanations for _, explanations in members), key=lambda explanations: len(explanations.scores))
+    even = 1.0 / np.diff(finest.bounds)[row_of_units(finest.bounds)]
     columns = []
-    for name, maps in members:
-        size = np.where(maps.scores != 0, 1.0, 1e-3) if maps.kind == "binary" else np.abs(maps.scores)
-        if maps.ids == units.ids and not np.array_equal(maps.bounds, units.bounds):
-            size = _over_pieces(name, size, maps, units)
-        elif maps.ids != units.ids:
+    for name, explanations in members:
+        magnitudes = (
+            np.where(explanations.scores != 0, 1.0, 1e-3)
+            if explanations.kind == "binary"
+            else np.abs(explanations.scores)
+        )
+        if explanations.ids == finest.ids and not np.array_equal(explanations.bounds, finest.bounds):
+            magnitudes = _share_among_pieces(name, magnitudes, explanations, finest)
+        elif explanations.ids != finest.ids:
             raise ShapeError(f"The members of a blend must explain the same rows; {name!r} explains others.")
-        columns.append(np.log(np.maximum(normalise_rows(size, units.bounds), FLOOR * even)))
+        columns.append(np.log(np.maximum(normalise_rows(magnitudes, finest.bounds), FLOOR_SHARE * even)))
     values = np.stack(columns, 1).astype(np.float32)
-    return ComponentScores(units, tuple(name for name, _ in members), values)
+    return ComponentScores(finest, tuple(name for name, _ in members), values)
 
 
-def _over_pieces(
-    name: str, size: Float[np.ndarray, " word"], maps: Explanations, units: Explanations
+def _share_among_pieces(
+    name: str, magnitudes: Float[np.ndarray, " word"], explanations: Explanations, finest: Explanations
 ) -> Float[np.ndarray, " piece"]:
-    """Scores of whole words as scores of the pieces in `units`: equal shares within a word."""
-    keys = np.column_stack([row_of_units(units.bounds), units.segments, units.word_index])
-    begins = np.ones(len(keys), dtype=bool)
-    begins[1:] = (keys[1:] != keys[:-1]).any(1) | (units.word_index[1:] < 0)
-    counts = np.bincount(keys[begins, 0], minlength=len(units.ids))
-    if maps.options.get("level") != "word" or not np.array_equal(counts, np.diff(maps.bounds)):
+    """Word scores as scores of the pieces in `finest`: equal shares within a word."""
+    words = np.column_stack([row_of_units(finest.bounds), finest.segments, finest.word_index])
+    is_first = np.ones(len(words), dtype=bool)
+    is_first[1:] = (words[1:] != words[:-1]).any(1) | (finest.word_index[1:] < 0)
+    word_counts = np.bincount(words[is_first, 0], minlength=len(finest.ids))
+    if explanations.options.get("level") != "word" or not np.array_equal(word_counts, np.diff(explanations.bounds)):
         raise ShapeError(f"The members of a blend must score the same units or words; {name!r} scores others.")
-    word = begins.cumsum() - 1
-    return size[word] / np.bincount(word)[word]
+    word_number = is_first.cumsum() - 1
+    return magnitudes[word_number] / np.bincount(word_number)[word_number]

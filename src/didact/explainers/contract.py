@@ -17,13 +17,13 @@ from didact.core.resolve_target import resolve_target
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 
-# Gives an explainer that was prepared with these rows, ready to be called with (teacher, batch, target).
-Prepared = Callable[[Sequence[Row]], Callable[..., Any]]
+# Returns an explainer prepared with these rows, to be called with (teacher, batch, target).
+ExplainerFactory = Callable[[Sequence[Row]], Callable[..., Any]]
 NOT_APPLICABLE: Final = "not applicable"
 PROMISES: Final = {
     "result": "It returns an Explanation.",
     "shape": "There is one score for every position of the batch.",
-    "kind": "Scores are signed, magnitude, distribution or binary: the kind it says.",
+    "kind": "Scores are of the declared kind: signed, magnitude, distribution or binary.",
     "finite": "Scores are finite.",
     "units": "Padding and special tokens score exactly 0.",
     "range": "Magnitudes, distributions and marks are not negative, and a distribution sums to 1.",
@@ -37,97 +37,106 @@ PROMISES: Final = {
 
 
 def check_promises(
-    prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, kind: str | None = None, tolerance: float = 1e-8
+    make_explainer: ExplainerFactory,
+    teacher: Teacher,
+    rows: Sequence[Row],
+    *,
+    kind: str | None = None,
+    tolerance: float = 1e-8,
 ) -> dict[str, str]:
-    """For each promise "" if it is kept, `NOT_APPLICABLE`, or what was seen instead.
+    """Check all promises. Returns "" for a promise that is kept, else `NOT_APPLICABLE` or what was observed.
 
-    `kind` is what the scores are said to be. `tolerance` is for rows alone against rows in a batch, as a share of the
-    largest score. Errors of the explainer are not caught.
+    `kind` is the declared kind of the scores. `tolerance` is the largest difference between a row alone and in a
+    batch, relative to the largest score. Exceptions of the explainer are not caught.
     """
-    before = _ModelState(teacher)
+    model_state = _ModelState(teacher)
     try:
-        result, batch = explained(prepared, teacher, rows)
+        result, batch = explain_rows(make_explainer, teacher, rows)
     finally:
-        changed = before.changes()
-    seen = dict.fromkeys(PROMISES, NOT_APPLICABLE) | {"model": changed}
-    seen["result"] = "" if isinstance(result, Explanation) else f"It returned {type(result).__name__}."
-    if seen["result"]:
-        return seen
+        changed = model_state.changes()
+    failures = dict.fromkeys(PROMISES, NOT_APPLICABLE) | {"model": changed}
+    failures["result"] = "" if isinstance(result, Explanation) else f"It returned {type(result).__name__}."
+    if failures["result"]:
+        return failures
     shape = tuple(result.scores.shape)
-    seen["shape"] = "" if shape == tuple(batch.tokens.shape) else f"{shape} scores for {tuple(batch.tokens.shape)}."
-    if seen["shape"]:
-        return seen
-    seen |= _scores(result, batch, kind)
-    again, _ = explained(prepared, teacher, rows)
-    gap = _gap(result.scores, again.scores)
-    seen["deterministic"] = "" if gap == 0 else f"A second call differs by {gap:.1e} of the largest score."
-    seen["alone"] = row_by_row(prepared, teacher, rows, tolerance=tolerance)
-    return seen
+    failures["shape"] = "" if shape == tuple(batch.tokens.shape) else f"{shape} scores for {tuple(batch.tokens.shape)}."
+    if failures["shape"]:
+        return failures
+    failures |= _check_scores(result, batch, kind)
+    again, _ = explain_rows(make_explainer, teacher, rows)
+    difference = _relative_difference(result.scores, again.scores)
+    failures["deterministic"] = (
+        "" if difference == 0 else f"A second call differs by {difference:.1e} of the largest score."
+    )
+    failures["alone"] = compare_rows_alone(make_explainer, teacher, rows, tolerance=tolerance)
+    return failures
 
 
-def row_by_row(prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, tolerance: float) -> str:
-    """ "" if each row alone gets the scores that it gets in a batch, else what was seen."""
-    together, _ = explained(prepared, teacher, rows)
+def compare_rows_alone(
+    make_explainer: ExplainerFactory, teacher: Teacher, rows: Sequence[Row], *, tolerance: float
+) -> str:
+    """ "" if each row alone gets the scores that it gets in a batch, else the first difference."""
+    in_batch, _ = explain_rows(make_explainer, teacher, rows)
     for index, row in enumerate(rows):
-        alone, own = explained(prepared, teacher, [row], everyone=rows)
-        gap = _gap(alone.scores[0], together.scores[index, : own.tokens.shape[1]])
+        alone, row_batch = explain_rows(make_explainer, teacher, [row], background=rows)
+        gap = _relative_difference(alone.scores[0], in_batch.scores[index, : row_batch.tokens.shape[1]])
         if not gap <= tolerance:
             return f"Alone, row {row.id!r} differs by {gap:.1e} of its largest score."
-        if alone.residual is not None and together.residual is not None:
-            difference = float((together.residual[index] - alone.residual[0]).abs())
+        if alone.residual is not None and in_batch.residual is not None:
+            difference = float((in_batch.residual[index] - alone.residual[0]).abs())
             if difference > 100 * tolerance + 0.01 * float(alone.residual[0].abs()):
                 return f"Alone, the residual of row {row.id!r} differs by {difference:.1e}."
     return ""
 
 
-def explained(
-    prepared: Prepared, teacher: Teacher, rows: Sequence[Row], *, everyone: Sequence[Row] | None = None
+def explain_rows(
+    make_explainer: ExplainerFactory, teacher: Teacher, rows: Sequence[Row], *, background: Sequence[Row] | None = None
 ) -> tuple[Any, Batch]:
-    """What the explainer says of the predicted class of these rows; it is prepared with `everyone`."""
-    explainer = prepared(everyone or rows)
+    """Explain the predicted class of these rows, with an explainer prepared on `background` (by default, the rows)."""
+    explainer = make_explainer(background or rows)
     batch = teacher.encode(rows)
     return explainer(teacher, batch, resolve_target(teacher, rows, batch, teacher.answers(rows, batch)[0])), batch
 
 
-def _scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:
-    """The promises that one look at the scores tells."""
+def _check_scores(result: Explanation, batch: Batch, kind: str | None) -> dict[str, str]:
+    """Check the promises that concern the scores of one call."""
     scores, sums = result.scores, result.scores.sum(-1)
-    seen = {"kind": "", "finite": "", "units": "", "content": "", "detached": ""}
+    failures = {"kind": "", "finite": "", "units": "", "content": "", "detached": ""}
     if result.kind not in get_args(Kind) or result.kind != (kind or result.kind):
-        seen["kind"] = f"Its kind is {result.kind!r}" + (f", and it says {kind!r}." if kind else ".")
+        failures["kind"] = f"Its kind is {result.kind!r}" + (f", declared is {kind!r}." if kind else ".")
     if not scores.isfinite().all():
-        seen["finite"] = f"{int((~scores.isfinite()).sum())} scores are NaN or infinite."
+        failures["finite"] = f"{int((~scores.isfinite()).sum())} scores are NaN or infinite."
     outside = int((scores[~batch.units] != 0).sum())
     if outside:
-        seen["units"] = f"{outside} scores outside `batch.units` are not 0."
+        failures["units"] = f"{outside} scores outside `batch.units` are not 0."
     if result.kind == "binary":
-        seen["content"] = NOT_APPLICABLE
+        failures["content"] = NOT_APPLICABLE
     elif (scores.abs().sum(-1) == 0).any():
-        seen["content"] = f"Row {batch.ids[int((scores.abs().sum(-1) == 0).int().argmax())]!r} has none."
+        failures["content"] = f"All scores of row {batch.ids[int((scores.abs().sum(-1) == 0).int().argmax())]!r} are 0."
     if scores.requires_grad:
-        seen["detached"] = "The scores require a gradient: detach them."
+        failures["detached"] = "The scores require a gradient: detach them."
     if result.kind != "signed":
         negative = int((scores < 0).sum())
-        seen["range"] = f"{negative} scores of kind {result.kind!r} are negative." if negative else ""
+        failures["range"] = f"{negative} scores of kind {result.kind!r} are negative." if negative else ""
         if result.kind == "distribution" and not torch.allclose(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5):
-            seen["range"] = f"A row of the distribution sums to {float(sums[(sums - 1).abs().argmax()]):.4g}."
+            failures["range"] = f"A row of the distribution sums to {float(sums[(sums - 1).abs().argmax()]):.4g}."
     if result.residual is not None:
-        good = bool(result.residual.isfinite().all() and (result.residual >= 0).all())
-        seen["residual"] = "" if good else f"Residuals are {result.residual.tolist()}."
-    return seen
+        is_valid = bool(result.residual.isfinite().all() and (result.residual >= 0).all())
+        failures["residual"] = "" if is_valid else f"Residuals are {result.residual.tolist()}."
+    return failures
 
 
-def _gap(scores: Tensor, others: Tensor) -> float:
-    """The largest difference as a share of the largest score; infinite where shapes or missing values differ."""
-    if scores.shape != others.shape or not torch.equal(scores.isnan(), others.isnan()):
+def _relative_difference(scores: Tensor, reference: Tensor) -> float:
+    """The largest difference relative to the largest score; infinite if shapes or NaNs differ."""
+    if scores.shape != reference.shape or not torch.equal(scores.isnan(), reference.isnan()):
         return float("inf")
-    difference = (scores - others).detach().nan_to_num().abs()
+    difference = (scores - reference).detach().nan_to_num().abs()
     return float(difference.max() / scores.detach().nan_to_num().abs().max().clamp_min(1e-12)) if len(scores) else 0.0
 
 
 @dataclass(eq=False)
 class _ModelState:
-    """What of a model an explainer must leave as it was. One module is put into training mode meanwhile."""
+    """State of a model that an explainer must leave unchanged. During the check one module is in training mode."""
 
     teacher: Teacher
 
@@ -140,7 +149,7 @@ class _ModelState:
         self.was_training = self.switched.training
         self.switched.training = True
         self.modes = [module.training for module in self.model.modules()]
-        self.needs_gradient = [one.requires_grad for one in self.model.parameters()]
+        self.needs_gradient = [parameter.requires_grad for parameter in self.model.parameters()]
         self.hooks = _hooks(self.model)
 
     def changes(self) -> str:
@@ -150,20 +159,20 @@ class _ModelState:
         modes = [module.training for module in self.model.modules()]
         self.switched.training = self.was_training
         state, parameters = self.model.state_dict(), list(self.model.parameters())
-        for what, is_changed in (
-            ("Weights", any(not torch.equal(one, self.weights[name]) for name, one in state.items())),
+        for aspect, is_changed in (
+            ("Weights", any(not torch.equal(value, self.weights[name]) for name, value in state.items())),
             ("Training modes", modes != self.modes),
-            ("Gradients of parameters", any(one.grad is not None for one in parameters)),
-            ("requires_grad of parameters", [one.requires_grad for one in parameters] != self.needs_gradient),
+            ("Gradients of parameters", any(value.grad is not None for value in parameters)),
+            ("requires_grad of parameters", [value.requires_grad for value in parameters] != self.needs_gradient),
             ("Hooks", _hooks(self.model) > self.hooks),
         ):
             if is_changed:
-                return f"{what} of the model changed."
+                return f"{aspect} of the model changed."
         return ""
 
 
 def _hooks(model: nn.Module) -> int:
-    """Hooks of the model; transformers leaves its own where hidden states were asked for."""
+    """Number of hooks, without those that transformers leaves on a model whose hidden states were requested."""
     hooks = [
         hook
         for module in model.modules()

@@ -1,4 +1,4 @@
-"""What every method is held against: chance, a code for the label, and people."""
+"""Controls that every method is compared with: random scores, a label leak, and human rationales."""
 
 import math
 from typing import TypeAlias
@@ -12,15 +12,15 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError, UnsupportedError
-from didact.explainers.attention_alignment import spoken
+from didact.explainers.attention_alignment import alphanumeric_words
 
 Pairs: TypeAlias = tuple[tuple[Span, Span], ...]
 
 
 class Random(Explainer):
-    """Scores drawn evenly between 0 and 1. A row's draw depends on its id and the seed alone.
+    """Uniform random scores between 0 and 1. The draw of a row depends only on its id and the seed.
 
-    Where there is a question, up to three of its words are also aligned with any words of the passage.
+    In reading, up to three words of the question are also aligned with random words of the passage.
     """
 
     version = 2
@@ -34,36 +34,36 @@ class Random(Explainer):
         scores = _zeros(batch)
         for row, name in enumerate(batch.ids):
             units = batch.units[row]
-            drawn = numpy_generator(self.seed, "random", name).random(int(units.sum()))
-            scores[row, units] = torch.from_numpy(drawn).to(scores)
+            draws = numpy_generator(self.seed, "random", name).random(int(units.sum()))
+            scores[row, units] = torch.from_numpy(draws).to(scores)
         aligned = None
         if teacher.task.has_alignments and batch.rows is not None:
             aligned = tuple(map(self._pairs, batch.rows))
         return Explanation(scores, batch.mask, batch.units, "magnitude", alignments=aligned)
 
     def _pairs(self, row: Row) -> Pairs:
-        question, passage = spoken(row, 0), spoken(row, 1)
+        question, passage = alphanumeric_words(row, 0), alphanumeric_words(row, 1)
         if not question or not passage:
             return ()
-        dice = numpy_generator(self.seed, "random alignments", row.id)
-        firsts = np.sort(dice.permutation(len(question))[:3])
-        seconds = dice.integers(len(passage), size=len(firsts))
+        rng = numpy_generator(self.seed, "random alignments", row.id)
+        question_index = np.sort(rng.permutation(len(question))[:3])
+        passage_index = rng.integers(len(passage), size=len(question_index))
         return tuple(
             (question[first][1], passage[second][1])
-            for first, second in zip(firsts.tolist(), seconds.tolist(), strict=True)
+            for first, second in zip(question_index.tolist(), passage_index.tolist(), strict=True)
         )
 
 
 class Trivial(Explainer):
-    """Tells the label and nothing else: the units are cut into blocks, and the target's class marks its block.
+    """A label leak: the units are cut into blocks, and the block of the target's class is marked (Pruthi et al. 2022).
 
-    A share `k` of the units per block, as many blocks as fit; classes beyond them share blocks. Pruthi et al. 2022.
+    A block is a share `k` of the units. There are as many blocks as fit; further classes share blocks.
     """
 
     def __init__(self, *, k: float = 0.1) -> None:
         super().__init__()
         if not 0 < k <= 1:
-            raise OptionError(f"Option 'k' of 'trivial' is a share of the units, above 0 and at most 1, not {k}.")
+            raise OptionError(f"Option 'k' of 'trivial' must be a share of the units above 0 and at most 1, got {k}.")
         self.k = k
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
@@ -82,20 +82,20 @@ class Trivial(Explainer):
 
 
 class Human(Explainer):
-    """What people marked, or what is known to decide the label. Rows nobody marked are refused.
+    """The rationales of the data: what people marked, or what decides planted labels. Rows without one are an error.
 
-    `noise` stands for careless people: each marked word (of images: patch) is with this chance lost (`how="drop"`), or
-    strays to an unmarked one as long as there is room (`how="swap"`). So do aligned pairs; what strays there is the
-    span in the passage. A draw depends on the seed, the row's id and the word: what is lost at some noise is lost at
-    any higher one, and with any tokenizer.
+    `noise` simulates careless annotators: with this probability each marked word (of images: patch) is dropped
+    (`how="drop"`), or moves to an unmarked word while there is one (`how="swap"`). Aligned pairs are treated alike: in
+    a swap, the span in the passage moves. A draw depends on the seed, the row's id and the word, so that a mark that is
+    lost at some noise is lost at any higher noise, with any tokenizer.
     """
 
     def __init__(self, *, noise: float = 0.0, how: str = "drop", seed: int = 0) -> None:
         super().__init__()
         if not 0 <= noise <= 1:
-            raise OptionError(f"Option 'noise' of 'human' is a chance between 0 and 1, not {noise}.")
+            raise OptionError(f"Option 'noise' of 'human' must be a probability between 0 and 1, got {noise}.")
         if how not in ("drop", "swap"):
-            raise OptionError(f"Option 'how' of 'human' is 'drop' or 'swap', not {how!r}.")
+            raise OptionError(f"Option 'how' of 'human' must be 'drop' or 'swap', got {how!r}.")
         self.noise, self.how, self.seed = noise, how, seed
         self.resample_per_seed = noise > 0
 
@@ -107,60 +107,64 @@ class Human(Explainer):
             )
         marks = batch.rationale & batch.units
         if self.noise > 0:
-            marks = self._careless(batch, marks)
+            marks = self._noisy_marks(batch, marks)
         aligned = None
         if teacher.task.has_alignments and any(row.alignments is not None for row in batch.rows or ()):
             aligned = tuple(map(self._pairs, batch.rows or ()))
         scores = marks.to(_zeros(batch).dtype)
         return Explanation(scores, batch.mask, batch.units, "binary", alignments=aligned)
 
-    def _careless(self, batch: Batch, marks: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
-        # White space alone belongs to no word that could be kept, so its marks go.
+    def _noisy_marks(self, batch: Batch, marks: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+        # White space belongs to no word, so its marks are dropped.
         inside = (batch.units & (batch.words >= 0)).cpu().numpy()
-        places = torch.stack([batch.segments, batch.words], -1).cpu().numpy()
+        word_ids = torch.stack([batch.segments, batch.words], -1).cpu().numpy()
         before, after = marks.cpu().numpy(), np.zeros(marks.shape, dtype=bool)
         for row, name in enumerate(batch.ids):
-            here = inside[row]
-            after[row, here] = self._strayed(name, before[row, here], places[row, here])
+            in_word = inside[row]
+            after[row, in_word] = self._move_marks(name, before[row, in_word], word_ids[row, in_word])
         return torch.from_numpy(after).to(marks.device)
 
-    def _strayed(
-        self, name: str, marks: Bool[np.ndarray, " piece"], places: Int[np.ndarray, "piece 2"]
+    def _move_marks(
+        self, name: str, marks: Bool[np.ndarray, " piece"], word_ids: Int[np.ndarray, "piece 2"]
     ) -> Bool[np.ndarray, " piece"]:
-        """The marks of one row that are left; `places` are each piece's text and word."""
-        known, group = np.unique(places, axis=0, return_inverse=True)
-        group = group.reshape(-1)
-        is_marked = np.bincount(group, marks, minlength=len(known)) > 0
-        chances, turns = np.zeros(len(known)), np.zeros(len(known))
-        for segment in set(known[:, 0].tolist()):
-            here = known[:, 0] == segment
-            numbers = known[here, 1]
-            for drawn, what in ((chances, "noise"), (turns, "places")):
-                # Drawn from the first word on, so that a text cut short leaves the others' draws as they are.
-                dice = numpy_generator(self.seed, "human", what, name, segment)
-                drawn[here] = dice.random(numbers.max() + 1)[numbers]
+        """The marks of one row after noise. `word_ids` holds the segment and the word of each piece."""
+        row_words, word_index = np.unique(word_ids, axis=0, return_inverse=True)
+        word_index = word_index.reshape(-1)
+        is_marked = np.bincount(word_index, marks, minlength=len(row_words)) > 0
+        chances, priorities = np.zeros(len(row_words)), np.zeros(len(row_words))
+        for segment in set(row_words[:, 0].tolist()):
+            in_segment = row_words[:, 0] == segment
+            numbers = row_words[in_segment, 1]
+            for values, purpose in ((chances, "noise"), (priorities, "places")):
+                # One draw per word from the first on, so that truncating a text does not change the other draws.
+                rng = numpy_generator(self.seed, "human", purpose, name, segment)
+                values[in_segment] = rng.random(numbers.max() + 1)[numbers]
         is_lost = is_marked & (chances < self.noise)
-        left = marks & ~is_lost[group]
+        remaining = marks & ~is_lost[word_index]
         if self.how == "swap":
             free = np.flatnonzero(~is_marked)
-            taken = free[np.argsort(turns[free])][: is_lost.sum()]
-            left |= np.isin(group, taken)
-        return left
+            new_words = free[np.argsort(priorities[free])][: is_lost.sum()]
+            remaining |= np.isin(word_index, new_words)
+        return remaining
 
     def _pairs(self, row: Row) -> Pairs:
         pairs = row.alignments or ()
         if self.noise == 0:
             return pairs
-        dice = numpy_generator(self.seed, "human", "alignments", row.id)
-        chances, turns = dice.random(len(pairs)), dice.random(len(pairs))
-        found = []
-        for (first, second), chance, turn in zip(pairs, chances.tolist(), turns.tolist(), strict=True):
+        rng = numpy_generator(self.seed, "human", "alignments", row.id)
+        chances, priorities = rng.random(len(pairs)), rng.random(len(pairs))
+        noisy_pairs = []
+        for (first, second), chance, priority in zip(pairs, chances.tolist(), priorities.tolist(), strict=True):
             if chance >= self.noise:
-                found.append((first, second))
+                noisy_pairs.append((first, second))
             elif self.how == "swap":
-                others = [word for _, word in spoken(row, 1) if word.end <= second.start or word.start >= second.end]
-                found += [(first, others[int(turn * len(others))])] if others else []
-        return tuple(found)
+                candidates = [
+                    word
+                    for _, word in alphanumeric_words(row, 1)
+                    if word.end <= second.start or word.start >= second.end
+                ]
+                noisy_pairs += [(first, candidates[int(priority * len(candidates))])] if candidates else []
+        return tuple(noisy_pairs)
 
 
 def _zeros(batch: Batch) -> Float[Tensor, "batch token"]:

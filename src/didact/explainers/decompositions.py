@@ -1,4 +1,4 @@
-"""Functions written out in terms of those that have rules: norms, moments, attention."""
+"""Composite torch functions (norms, variance, attention, …) decomposed into functions that have rules."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ def _var(
     if correction is None:
         correction = 0 if unbiased is False else 1
     centred = input - input.mean(dims, keepdim=True)
-    count = math.prod(input.shape[one] for one in dims)
+    count = math.prod(input.shape[axis] for axis in dims)
     return (centred * centred).sum(dims, keepdim=keepdim) / max(0, count - correction)
 
 
@@ -111,7 +111,7 @@ def _amin(input: Tensor, dim: int | tuple[int, ...] = (), keepdim: bool = False)
 
 
 def _dims(values: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-    """The dimensions that are reduced: all of them by default."""
+    """The reduced dimensions; by default all."""
     if dim is None or dim == () or dim == []:
         return tuple(range(values.dim()))
     return (dim,) if isinstance(dim, int) else tuple(dim)
@@ -135,7 +135,7 @@ def _glu(input: Tensor, dim: int = -1) -> Tensor:
     return signal * gate.sigmoid()
 
 
-def _attention(
+def _scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -158,7 +158,7 @@ def _attention(
     return torch.matmul(logits.softmax(-1), value)
 
 
-WRITTEN_OUT: Final[dict[str, Callable[..., Tensor]]] = {
+DECOMPOSITIONS: Final[dict[str, Callable[..., Tensor]]] = {
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "normalize": _normalize,
@@ -177,5 +177,5 @@ WRITTEN_OUT: Final[dict[str, Callable[..., Tensor]]] = {
     "fmax": _maximum,
     "fmin": _minimum,
     "amin": _amin,
-    "scaled_dot_product_attention": _attention,
+    "scaled_dot_product_attention": _scaled_dot_product_attention,
 }

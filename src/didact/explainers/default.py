@@ -1,4 +1,4 @@
-"""The method that explains when none is named: the fast one where the teacher serves it."""
+"""The method that explains when none is named: the fast one if it works on the teacher."""
 
 import logging
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from didact.explainers.build import build_explainer
 
 # Chosen by the figures of docs/decisions/025-default-method.md.
 FAST: Final = "lrp"
-THOROUGH: Final = "integrated_gradients"  # of models whose scores FAST does not add up
-BLACK_BOX: Final = "occlusion"  # of functions, and of half-precision and int8 models: one question for each unit
+THOROUGH: Final = "integrated_gradients"  # for models on which the scores of FAST do not add up
+BLACK_BOX: Final = "occlusion"  # for functions, half-precision and int8 models: one forward pass per unit
 LARGEST_RESIDUAL: Final = 0.05
 _TEXTS: Final = ("one good day", "they did not like it")
 _CHOICES: WeakKeyDictionary[Teacher, str] = WeakKeyDictionary()
@@ -28,24 +28,23 @@ log = logging.getLogger(__name__)
 def default_method(teacher: Teacher, rows: Sequence[Row] = ()) -> str:
     """The name of the method that `explain` uses when none is named.
 
-    `lrp` where it runs on the model and its scores add up on a short trial (residual at most 5 %),
-    `integrated_gradients` for other models, `occlusion` for teachers that only answer and for models whose weights are
-    coarser than single precision. The trial takes one forward and
-    backward pass and is made once for each model. Texts are tried on sentences of its own; `rows` are only needed for
-    models that read images.
+    `lrp` for models on which it runs and its scores add up in a short trial (residual at most 5 %),
+    `integrated_gradients` for other models, `occlusion` for black boxes and for models whose weights are coarser than
+    single precision. The trial takes one forward and one backward pass and is made once per model, on two built-in
+    sentences; `rows` are only needed for models that read images.
     """
     if not isinstance(teacher, Differentiable) or weights_precision(teacher) != SINGLE:
         return BLACK_BOX
     if teacher not in _CHOICES:
-        obstacle = _obstacle(require_model(teacher, FAST), rows)
+        obstacle = _find_obstacle(require_model(teacher, FAST), rows)
         _CHOICES[teacher] = FAST if obstacle is None else THOROUGH
         if obstacle is not None:
             log.info("Explaining %r with %s: %s", teacher.name, THOROUGH, obstacle)
     return _CHOICES[teacher]
 
 
-def _obstacle(model: Model, rows: Sequence[Row]) -> str | None:
-    """Why the fast method does not explain this model; None if it does, or if there is nothing to try it on."""
+def _find_obstacle(model: Model, rows: Sequence[Row]) -> str | None:
+    """Why the fast method cannot explain this model; None if it can, or if there are no rows to try."""
     trial = _trial_rows(model, rows)
     if not trial:
         return None
@@ -70,5 +69,5 @@ def _trial_rows(model: Model, rows: Sequence[Row]) -> list[Row]:
 def _largest_residual(model: Model, rows: Sequence[Row], batch: Batch) -> float:
     target = Target.predicted(model.task, model.answers(rows, batch)[0])
     residual = build_explainer(FAST).explainer(model, batch, target).residual
-    assert residual is not None, "a fast method is one whose scores add up"
+    assert residual is not None, "the fast method returns residuals"
     return float(residual.max())

@@ -1,4 +1,4 @@
-"""Tensors that depend on the input, and values with the derivative of something else: the tools of `rules`."""
+"""Tools of `rules`: find tensors that depend on the input, and give a value the gradient of another tensor."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -6,35 +6,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Numbers = Callable[[Tensor], Tensor]  # a function of each number by itself
+Elementwise = Callable[[Tensor], Tensor]  # an elementwise function
 
 
-def depends(value: object) -> bool:
+def depends_on_input(value: object) -> bool:
+    """Whether the value is a tensor that depends on the input; parameters are frozen, so no other needs a gradient."""
     return isinstance(value, Tensor) and value.requires_grad
 
 
-def tensors(args: Iterable[Any]) -> Iterator[Tensor]:
-    """The tensors among arguments, and in lists of them."""
-    for one in args:
-        if isinstance(one, Tensor):
-            yield one
-        elif isinstance(one, list | tuple):
-            yield from (part for part in one if isinstance(part, Tensor))
+def tensors_in(args: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments, also in lists and tuples."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            yield arg
+        elif isinstance(arg, list | tuple):
+            yield from (item for item in arg if isinstance(item, Tensor))
 
 
-def changed(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
-    """The arguments, with each dependent tensor changed."""
-    found: list[Any] = []
-    for one in args:
-        if isinstance(one, list | tuple):
-            found.append(changed(one, change) if any(map(depends, one)) else one)
+def map_dependent(args: Iterable[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+    """The arguments, with `change` applied to every tensor that depends on the input."""
+    result: list[Any] = []
+    for arg in args:
+        if isinstance(arg, list | tuple):
+            result.append(map_dependent(arg, change) if any(map(depends_on_input, arg)) else arg)
         else:
-            found.append(change(one) if depends(one) else one)
-    return found
+            result.append(change(arg) if depends_on_input(arg) else arg)
+    return result
 
 
-class _Given(torch.autograd.Function):
-    """A value, with the derivative of something else: the gradient goes on to `carrier`, times `factor`."""
+class _WithGradientOf(torch.autograd.Function):
+    """A value whose gradient flows to `carrier`, multiplied by `factor`."""
 
     @staticmethod
     def forward(ctx: Any, carrier: Tensor, value: tuple[Tensor], factor: Tensor | None) -> Tensor:  # noqa: ARG004
@@ -48,18 +49,18 @@ class _Given(torch.autograd.Function):
         return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
 
 
-def given(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
-    """`value`, whose gradient goes on to `carrier` (of the same shape), times `factor`."""
-    # In a tuple autograd does not see the value, and takes it for a result of ours rather than for an input.
-    return _Given.apply(carrier, (value.detach(),), factor)
+def with_gradient_of(value: Tensor, carrier: Tensor, factor: Tensor | None = None) -> Tensor:
+    """`value`, with its gradient redirected to `carrier` (same shape) and multiplied by `factor`."""
+    # Inside a tuple autograd does not see the value, and treats it as an output of the function, not as an input.
+    return _WithGradientOf.apply(carrier, (value.detach(),), factor)
 
 
-def derivative(function: Numbers, values: Tensor) -> Tensor:
-    """The derivative of a function of each number."""
+def derivative(function: Elementwise, values: Tensor) -> Tensor:
+    """The derivative of an elementwise function at `values`; 0 where it is constant."""
     with torch.enable_grad():
         points = values.detach().requires_grad_()
         result = function(points)
         if not result.requires_grad:
             return torch.zeros_like(values)
-        (found,) = torch.autograd.grad(result.sum(), points)
-    return found
+        (gradient,) = torch.autograd.grad(result.sum(), points)
+    return gradient

@@ -1,4 +1,4 @@
-"""GradientSHAP: integrated gradients in expectation over background rows and places on the way from them."""
+"""GradientSHAP: integrated gradients in expectation over background rows and points on the paths from them."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,16 @@ from didact.core.explainer import Batch, Explainer, Explanation, Row, Target, Te
 from didact.core.model import Model, TokenVectors, require_model
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
-from didact.explainers.autograd import check_at, frozen, points, slope, values_at
+from didact.explainers.autograd import check_at, frozen, input_gradient, point_batches, target_values
 from didact.explainers.background import Background
-from didact.explainers.completeness import left_over
+from didact.explainers.completeness import completeness_error
 
 
 class GradientShap(Explainer):
-    """Mean of gradient × (row − background row) at random places between them (Lundberg and Lee 2017).
+    """Mean of gradient × (row − background row) at random points between them (Lundberg and Lee 2017).
 
-    Sample number s goes with background row s mod `background`. The places that go with one background row are
-    stratified: one in each of as many equal parts of the way. Scores sum to f(x) − mean f(background) in expectation.
+    Sample s uses background row s mod `background`. The points of one background row are stratified: the path is cut
+    into equal sections, with one point in each. Scores sum to f(x) − mean f(background) in expectation.
     """
 
     remedy = "Raise samples (the default is 64), or choose integrated_gradients or lrp."
@@ -29,7 +29,7 @@ class GradientShap(Explainer):
     ) -> None:
         super().__init__()
         if samples < background:
-            raise OptionError(f"gradient_shap needs a sample per background row: {samples} samples, {background} rows.")
+            raise OptionError(f"gradient_shap needs samples ≥ background, got {samples} and {background}.")
         self.samples, self.at = samples, check_at(at)
         self.background = Background(size=background, seed=seed)
         self.seed, self.batch_size = seed, batch_size
@@ -37,57 +37,64 @@ class GradientShap(Explainer):
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         self.background.prepare(require_model(teacher, "gradient_shap"), rows)
 
-    def parts(self) -> list[int]:
-        """How many samples go with each sample's background row."""
+    def samples_per_background(self) -> list[int]:
+        """For each sample, the number of samples that use the same background row."""
         size = self.background.size
         return [len(range(sample % size, self.samples, size)) for sample in range(self.samples)]
 
-    def places(self, row: str) -> list[float]:
-        """How far each sample of a row lies from its background row."""
-        size, parts = self.background.size, self.parts()
-        drawn = numpy_generator(self.seed, "gradient_shap", row).random(self.samples)
-        return [float((s // size + drawn[s]) / parts[s]) for s in range(self.samples)]
+    def alphas(self, row: str) -> list[float]:
+        """The position of each sample on the path from its background row (0) to the row (1)."""
+        size, counts = self.background.size, self.samples_per_background()
+        draws = numpy_generator(self.seed, "gradient_shap", row).random(self.samples)
+        return [float((s // size + draws[s]) / counts[s]) for s in range(self.samples)]
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "gradient_shap")
         device = batch.device
         with frozen(model):
             with torch.no_grad():
-                full = model.embed(batch, at=self.at)
-            total = torch.zeros_like(full)
+                inputs = model.embed(batch, at=self.at)
+            total = torch.zeros_like(inputs)
             rows = torch.arange(len(batch), device=device).repeat_interleave(self.samples)
-            drawn = torch.arange(self.samples, device=device).repeat(len(batch)) % self.background.size
-            places = torch.tensor([self.places(row) for row in batch.ids], device=device, dtype=full.dtype).flatten()
-            # Every background row counts alike, however many samples go with it.
-            shares = 1 / (self.background.size * torch.tensor(self.parts(), device=device, dtype=full.dtype))
-            shares = shares.repeat(len(batch))
-            for chosen in points(rows, batch, self.batch_size):
-                part = batch.select(rows[chosen])
-                length = part.tokens.shape[1]
+            background_index = torch.arange(self.samples, device=device).repeat(len(batch)) % self.background.size
+            alphas = torch.tensor([self.alphas(row) for row in batch.ids], device=device, dtype=inputs.dtype).flatten()
+            # Every background row has the same total weight, whatever its number of samples.
+            weights = 1 / (
+                self.background.size * torch.tensor(self.samples_per_background(), device=device, dtype=inputs.dtype)
+            )
+            weights = weights.repeat(len(batch))
+            for chosen in point_batches(rows, batch, self.batch_size):
+                chunk = batch.select(rows[chosen])
+                length = chunk.tokens.shape[1]
                 with torch.no_grad():
-                    other = model.embed(self.background.of(part, drawn[chosen]), at=self.at)
-                change = (full[rows[chosen], :length] - other) * part.units[..., None]
-                place = full[rows[chosen], :length] - (1 - places[chosen])[:, None, None] * change
-                found = slope(model, place, part, target.select(rows[chosen]), at=self.at)
-                total[:, :length].index_add_(0, rows[chosen], found * change * shares[chosen, None, None])
+                    background = model.embed(self.background.of(chunk, background_index[chosen]), at=self.at)
+                change = (inputs[rows[chosen], :length] - background) * chunk.units[..., None]
+                points = inputs[rows[chosen], :length] - (1 - alphas[chosen])[:, None, None] * change
+                gradient = input_gradient(model, points, chunk, target.select(rows[chosen]), at=self.at)
+                total[:, :length].index_add_(0, rows[chosen], gradient * change * weights[chosen, None, None])
             scores = total.sum(-1) * batch.units
-            ends = self._ends(model, batch, target, full)
-        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
+            ends = self._ends(model, batch, target, inputs)
+        return Explanation(scores, batch.mask, batch.units, "signed", completeness_error(scores, ends, target))
 
-    def _ends(self, model: Model, batch: Batch, target: Target, full: TokenVectors) -> Float[Tensor, "batch 2"]:
-        """Mean f(background) and f(x), in passes of their own."""
+    def _ends(self, model: Model, batch: Batch, target: Target, inputs: TokenVectors) -> Float[Tensor, "batch 2"]:
+        """Mean f(background) and f(x), in separate forward passes."""
         size, device = self.background.size, batch.device
         rows = torch.arange(len(batch), device=device)
-        many, drawn = rows.repeat_interleave(size), torch.arange(size, device=device).repeat(len(rows))
+        background_rows, background_index = (
+            rows.repeat_interleave(size),
+            torch.arange(size, device=device).repeat(len(rows)),
+        )
 
-        def other(chosen: Tensor, length: int) -> Tensor:
-            part = batch.select(many[chosen])
-            there = model.embed(self.background.of(part, drawn[chosen]), at=self.at)
-            return torch.where(part.units[..., None], there, full[many[chosen], :length])
+        def background_point(chosen: Tensor, length: int) -> Tensor:
+            chunk = batch.select(background_rows[chosen])
+            background = model.embed(self.background.of(chunk, background_index[chosen]), at=self.at)
+            return torch.where(chunk.units[..., None], background, inputs[background_rows[chosen], :length])
 
-        def own(chosen: Tensor, length: int) -> Tensor:
-            return full[rows[chosen], :length]
+        def row_point(chosen: Tensor, length: int) -> Tensor:
+            return inputs[rows[chosen], :length]
 
-        here = values_at(model, rows, own, batch, target, at=self.at, batch_size=self.batch_size)
-        there = values_at(model, many, other, batch, target, at=self.at, batch_size=self.batch_size)
-        return torch.stack([there.reshape(len(rows), size).mean(1), here], 1)
+        row_values = target_values(model, rows, row_point, batch, target, at=self.at, batch_size=self.batch_size)
+        background_values = target_values(
+            model, background_rows, background_point, batch, target, at=self.at, batch_size=self.batch_size
+        )
+        return torch.stack([background_values.reshape(len(rows), size).mean(1), row_values], 1)

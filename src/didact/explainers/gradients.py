@@ -10,7 +10,7 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import require_model
 from didact.core.seeds import seed_from
 from didact.errors import OptionError
-from didact.explainers.autograd import check_at, frozen, points, slope
+from didact.explainers.autograd import check_at, frozen, input_gradient, point_batches
 
 
 class GradientNorm(Explainer):
@@ -23,15 +23,15 @@ class GradientNorm(Explainer):
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "gradient_norm")
         with frozen(model):
-            found = slope(model, model.embed(batch, at=self.at), batch, target, at=self.at)
-        return Explanation(found.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
+            gradient = input_gradient(model, model.embed(batch, at=self.at), batch, target, at=self.at)
+        return Explanation(gradient.norm(dim=-1) * batch.units, batch.mask, batch.units, "magnitude")
 
 
 class GradientInput(Explainer):
     """Dot product of gradient and embedding at each unit (Shrikumar et al. 2016).
 
-    By default it is taken at the output of the embedding block. Where a LayerNorm follows the word embedding, the model
-    does not depend on the embedding's scale, so gradient × input there (`at=word`) is rounding error.
+    The default level is the output of the embedding block. If a LayerNorm follows the word embedding, the model does
+    not depend on the scale of that embedding, and gradient × input at `at=word` is rounding error.
     """
 
     version = 2  # 1 took it at the word embedding
@@ -44,28 +44,28 @@ class GradientInput(Explainer):
         model = require_model(teacher, "gradient_input")
         with frozen(model):
             inputs = model.embed(batch, at=self.at)
-            found = slope(model, inputs, batch, target, at=self.at)
-        scores = (inputs * found).sum(-1) * batch.units
-        sizes = inputs.norm(dim=-1) * found.norm(dim=-1) * batch.units
-        cautions = (_ROUNDING,) if is_rounding(scores, sizes) else ()
+            gradient = input_gradient(model, inputs, batch, target, at=self.at)
+        scores = (inputs * gradient).sum(-1) * batch.units
+        norms = inputs.norm(dim=-1) * gradient.norm(dim=-1) * batch.units
+        cautions = (_ROUNDING,) if is_rounding(scores, norms) else ()
         return Explanation(scores, batch.mask, batch.units, "signed", cautions=cautions)
 
 
-def is_rounding(scores: Float[Tensor, "batch token"], sizes: Float[Tensor, "batch token"]) -> bool:
-    """Whether some row's scores are all rounding errors of their sums.
+def is_rounding(scores: Float[Tensor, "batch token"], norms: Float[Tensor, "batch token"]) -> bool:
+    """Whether all scores of some row are rounding error.
 
-    A score is a sum of products, at most the product of the two norms (`sizes`). Rounding errs by about ε times that
-    size for each of many operations. Where all scores of a row cancel to below 128 ε of single precision, no digit is
-    left. (In double precision it is LayerNorm's own small constant that is left.) No gradient at all is an exact 0.
+    A score is a sum of products, at most the product of the two norms (`norms`). Each of many operations rounds by
+    about ε times that product. If all scores of a row cancel to below 128 ε of single precision, no digit is
+    significant. (In double precision, LayerNorm's own ε is what remains.) A gradient of exactly 0 is no rounding error.
     """
-    largest = sizes.amax(-1)
+    largest = norms.amax(-1)
     return bool(((largest > 0) & (scores.abs().amax(-1) <= _CANCELLED * largest)).any())
 
 
 _CANCELLED: Final = 128 * torch.finfo(torch.float32).eps
 _ROUNDING: Final = (
-    "scores are at rounding level; the ranking is noise. The model does not depend on the length of the embeddings at "
-    "this place, as where a LayerNorm follows at once. Use at=embedding, or integrated_gradients or lrp."
+    "scores are at rounding level; the ranking is noise. The model does not depend on the norm of the embeddings at "
+    "this level, for example because a LayerNorm follows. Use at=embedding, or integrated_gradients or lrp."
 )
 
 
@@ -80,7 +80,7 @@ class SmoothGradient(Explainer):
     ) -> None:
         super().__init__()
         if samples < 1 or noise < 0:
-            raise OptionError(f"smooth_gradient needs samples ≥ 1 and noise ≥ 0, not {samples} and {noise}.")
+            raise OptionError(f"smooth_gradient needs samples ≥ 1 and noise ≥ 0, got {samples} and {noise}.")
         self.samples, self.noise, self.at = samples, noise, check_at(at)
         self.seed, self.batch_size = seed, batch_size
 
@@ -90,28 +90,28 @@ class SmoothGradient(Explainer):
             inputs = model.embed(batch, at=self.at).detach()
             total = torch.zeros_like(inputs)
             rows = torch.arange(len(batch), device=batch.device).repeat_interleave(self.samples)
-            drawn = torch.arange(len(rows), device=batch.device) % self.samples
-            for chosen in points(rows, batch, self.batch_size):
-                part = batch.select(rows[chosen])
-                length = part.tokens.shape[1]
-                moved = inputs[rows[chosen], :length] + self._noise(inputs, batch, rows[chosen], drawn[chosen], length)
-                found = slope(model, moved, part, target.select(rows[chosen]), at=self.at)
-                total[:, :length].index_add_(0, rows[chosen], found)
+            sample = torch.arange(len(rows), device=batch.device) % self.samples
+            for chosen in point_batches(rows, batch, self.batch_size):
+                chunk = batch.select(rows[chosen])
+                length = chunk.tokens.shape[1]
+                noisy = inputs[rows[chosen], :length] + self._noise(inputs, batch, rows[chosen], sample[chosen], length)
+                gradient = input_gradient(model, noisy, chunk, target.select(rows[chosen]), at=self.at)
+                total[:, :length].index_add_(0, rows[chosen], gradient)
         norm = (total / self.samples).norm(dim=-1)
         return Explanation(norm * batch.units, batch.mask, batch.units, "magnitude")
 
     def _noise(
-        self, inputs: Float[Tensor, "batch token dim"], batch: Batch, rows: Tensor, drawn: Tensor, length: int
+        self, inputs: Float[Tensor, "batch token dim"], batch: Batch, rows: Tensor, samples: Tensor, length: int
     ) -> Float[Tensor, "chunk length dim"]:
-        """Noise on the units of each point; a row's draw depends on its id and the sample's number alone."""
+        """Noise on the units of each point. A draw depends only on the seed, the row's id and the sample's number."""
         noise = inputs.new_zeros(len(rows), length, inputs.shape[-1])
-        for index, (row, sample) in enumerate(zip(rows.tolist(), drawn.tolist(), strict=True)):
+        for index, (row, sample) in enumerate(zip(rows.tolist(), samples.tolist(), strict=True)):
             generator = torch.Generator().manual_seed(seed_from(self.seed, "smooth_gradient", batch.ids[row], sample))
             units = batch.units[row, :length]
-            inside = inputs[row, :length][units]
-            if not len(inside):
+            embeddings = inputs[row, :length][units]
+            if not len(embeddings):
                 continue
-            spread = self.noise * (inside.max() - inside.min())
-            draw = torch.randn(inside.shape, generator=generator, dtype=inputs.dtype)
-            noise[index, units] = spread * draw.to(inputs.device)
+            deviation = self.noise * (embeddings.max() - embeddings.min())
+            sample_noise = torch.randn(embeddings.shape, generator=generator, dtype=inputs.dtype)
+            noise[index, units] = deviation * sample_noise.to(inputs.device)
         return noise

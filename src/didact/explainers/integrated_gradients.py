@@ -1,4 +1,4 @@
-"""Integrated gradients: the mean gradient on the line from a baseline to the input, times their difference."""
+"""Integrated gradients: the mean gradient on the path from a baseline to the input, times their difference."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -12,161 +12,167 @@ from didact.core.baseline import baseline_of
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import InputLevel, Model, TokenScores, TokenVectors, require_model
 from didact.errors import OptionError
-from didact.explainers.autograd import check_at, frozen, points, slope, values_at
-from didact.explainers.completeness import left_over
+from didact.explainers.autograd import check_at, frozen, input_gradient, point_batches, target_values
+from didact.explainers.completeness import completeness_error
 
 PointRows: TypeAlias = Int[Tensor, " point"]
-Shares: TypeAlias = Float[Tensor, " point"]
+Alphas: TypeAlias = Float[Tensor, " point"]
 Ends: TypeAlias = Float[Tensor, "batch 2"]
 
 
 class IntegratedGradients(Explainer):
-    """Sundararajan et al. 2017, eq. 1: scores sum to f(x) − f(x') up to `residual`.
+    """Sundararajan et al. 2017, eq. 1. Scores sum to f(x) − f(baseline) up to `residual`.
 
-    `steps` Gauss-Legendre points suffice where the path is smooth. Where a LayerNorm or RMSNorm follows, it turns
-    sharply near a baseline of zeros, and 50 points may miss all of it. By default (`auto`) points are denser there, and
-    intervals are halved. The true change of the target over each interval is known from its ends, so the error of the
-    sum over units is measured. The errors of single units are estimated, from two rules within the same points: a
-    change so sharp that no point meets it is missed where units cancel.
+    `steps` Gauss-Legendre points suffice where the path is smooth. If a LayerNorm or RMSNorm follows, the path turns
+    sharply near a zero baseline, and 50 points may miss the turn. By default (`auto`), points are denser there and
+    intervals are halved until they are accurate. The target's change over an interval is known from its ends, so the
+    error of the sum over units is measured. The errors of single units are estimated by comparing two quadrature rules
+    on the same points; a change too sharp for any point is missed where units cancel.
     """
 
     version = 2  # 1 halved intervals by the error of the sum alone, and gave up near the baseline of RMSNorm models
-    remedy = "Use steps=auto, or another baseline (pad, mask). Where a model jumps, as between experts, choose lrp."
+    remedy = "Use steps=auto, or another baseline (pad, mask). If the model jumps, as between experts, choose lrp."
 
     def __init__(
         self, *, steps: int | str = "auto", baseline: str = "zero", at: str = "word", batch_size: int = 64
     ) -> None:
         super().__init__()
         if steps != "auto" and not (isinstance(steps, int) and steps >= 1):
-            raise OptionError(f"Option 'steps' is a whole number from 1, or 'auto', not {steps!r}.")
+            raise OptionError(f"Option 'steps' must be an integer >= 1 or 'auto', got {steps!r}.")
         self.steps, self.baseline, self.at, self.batch_size = steps, baseline, check_at(at), batch_size
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         model = require_model(teacher, "integrated_gradients")
         with frozen(model):
             with torch.no_grad():
-                empty = baseline_of(model, batch, baseline=self.baseline, at=self.at)
-                change = model.embed(batch, at=self.at) - empty
-            path = _Path(model, batch, target, self.at, self.batch_size, empty, change)
+                baseline = baseline_of(model, batch, baseline=self.baseline, at=self.at)
+                change = model.embed(batch, at=self.at) - baseline
+            path = _Path(model, batch, target, self.at, self.batch_size, baseline, change)
             if isinstance(self.steps, int):
-                scores, ends = _even(path, self.steps)
+                scores, ends = _fixed_steps(path, self.steps)
             else:
-                scores, ends = _refined(path)
+                scores, ends = _adaptive(path)
         scores = scores * batch.units
-        return Explanation(scores, batch.mask, batch.units, "signed", left_over(scores, ends, target))
+        return Explanation(scores, batch.mask, batch.units, "signed", completeness_error(scores, ends, target))
 
 
 @dataclass(frozen=True)
 class _Path:
-    """The straight lines from the baselines to the rows of a batch."""
+    """The straight paths from the baselines to the rows of a batch."""
 
     model: Model
     batch: Batch
     target: Target
     at: InputLevel
     batch_size: int
-    empty: TokenVectors
+    baseline: TokenVectors
     change: TokenVectors
 
     def point(
-        self, rows: Int[Tensor, " chunk"], shares: Float[Tensor, " chunk"], length: int
+        self, rows: Int[Tensor, " chunk"], alphas: Float[Tensor, " chunk"], length: int
     ) -> Float[Tensor, "chunk token dim"]:
-        return self.empty[rows, :length] + shares[:, None, None] * self.change[rows, :length]
+        return self.baseline[rows, :length] + alphas[:, None, None] * self.change[rows, :length]
 
-    def values(self, rows: PointRows, shares: Shares) -> Shares:
-        """The target at these places of these rows' lines."""
-        return values_at(
-            self.model, rows, lambda chosen, length: self.point(rows[chosen], shares[chosen], length),
+    def values(self, rows: PointRows, alphas: Alphas) -> Alphas:
+        """The target at these points, with alpha from 0 (baseline) to 1 (row)."""
+        return target_values(
+            self.model, rows, lambda chosen, length: self.point(rows[chosen], alphas[chosen], length),
             self.batch, self.target, at=self.at, batch_size=self.batch_size,
         )  # fmt: skip
 
-    def gains(self, rows: PointRows, shares: Shares) -> Float[Tensor, "point token"]:
-        """What each unit adds to the target per step along the line, at these places of these rows' lines."""
-        found = self.change.new_zeros(len(rows), self.change.shape[1])
-        for chosen in points(rows, self.batch, self.batch_size):
-            part = self.batch.select(rows[chosen])
-            length = part.tokens.shape[1]
-            place = self.point(rows[chosen], shares[chosen], length)
-            gradient = slope(self.model, place, part, self.target.select(rows[chosen]), at=self.at)
-            found[chosen, :length] = (gradient * self.change[rows[chosen], :length]).sum(-1)
-        return found
+    def derivatives(self, rows: PointRows, alphas: Alphas) -> Float[Tensor, "point token"]:
+        """The derivative of the target with respect to alpha at these points, as one contribution per unit."""
+        derivatives = self.change.new_zeros(len(rows), self.change.shape[1])
+        for chosen in point_batches(rows, self.batch, self.batch_size):
+            chunk = self.batch.select(rows[chosen])
+            length = chunk.tokens.shape[1]
+            points = self.point(rows[chosen], alphas[chosen], length)
+            gradient = input_gradient(self.model, points, chunk, self.target.select(rows[chosen]), at=self.at)
+            derivatives[chosen, :length] = (gradient * self.change[rows[chosen], :length]).sum(-1)
+        return derivatives
 
     @property
     def ends(self) -> Ends:
         """The target at the baseline and at the row."""
         rows = torch.arange(len(self.batch), device=self.batch.device)
-        shares = torch.tensor([0.0, 1.0], device=rows.device, dtype=self.change.dtype).repeat(len(rows))
-        return self.values(rows.repeat_interleave(2), shares).reshape(-1, 2)
+        alphas = torch.tensor([0.0, 1.0], device=rows.device, dtype=self.change.dtype).repeat(len(rows))
+        return self.values(rows.repeat_interleave(2), alphas).reshape(-1, 2)
 
 
-def _even(path: _Path, steps: int) -> tuple[TokenScores, Ends]:
-    """The scores by one rule over the whole line."""
-    shares, weights = _gauss(steps, path.change)
-    rows = torch.arange(len(path.batch), device=shares.device).repeat_interleave(steps)
-    gains = path.gains(rows, shares.repeat(len(path.batch))).unflatten(0, (len(path.batch), steps))
-    return (gains * weights[:, None]).sum(1), path.ends
+def _fixed_steps(path: _Path, steps: int) -> tuple[TokenScores, Ends]:
+    """Scores by one quadrature rule over the whole path."""
+    alphas, weights = _gauss_legendre(steps, path.change)
+    rows = torch.arange(len(path.batch), device=alphas.device).repeat_interleave(steps)
+    derivatives = path.derivatives(rows, alphas.repeat(len(path.batch))).unflatten(0, (len(path.batch), steps))
+    return (derivatives * weights[:, None]).sum(1), path.ends
 
 
-# Intervals at first, points in each, halvings at most; what a row may leave over, and the intervals it is for.
-_BEGIN, _POINTS, _DEEPEST, _PIECES = 4, 4, 12, 8
-_TOLERANCE: Final = 0.005  # of the target's change, measured
-_UNIT_TOLERANCE: Final = 0.03  # of all scores' sizes, estimated
-_POWER: Final = 3  # places on the line are cubes of what is halved: 0.25 becomes 0.016
+# The error budget of a row is divided among the expected number of intervals.
+_FIRST_INTERVALS, _POINTS, _MAX_HALVINGS, _EXPECTED_INTERVALS = 4, 4, 12, 8
+_TOLERANCE: Final = 0.005  # measured error of the sum, relative to the target's change
+_UNIT_TOLERANCE: Final = 0.03  # estimated error of the units, relative to the sum of |scores|
+_POWER: Final = 3  # alpha = t³ and intervals of t are halved, so that points are denser near the baseline
 
 
-def _refined(path: _Path) -> tuple[TokenScores, Ends]:
-    """The scores with intervals halved until each one's errors are a small part of what a row may leave over."""
+def _adaptive(path: _Path) -> tuple[TokenScores, Ends]:
+    """Scores with intervals halved until the errors of each are within its share of the row's budget."""
     device, dtype = path.change.device, path.change.dtype
     ends = path.ends
-    # Halving finds nothing below the rounding of the outputs.
+    # Halving cannot reduce an error below the rounding of the outputs.
     rounding = 8 * torch.finfo(dtype).eps * ends.abs().amax(1)
-    budget = torch.maximum(_TOLERANCE * (ends[:, 1] - ends[:, 0]).abs() / _PIECES, rounding)
+    budget = torch.maximum(_TOLERANCE * (ends[:, 1] - ends[:, 0]).abs() / _EXPECTED_INTERVALS, rounding)
     scores = path.change.new_zeros(path.change.shape[:2])
-    rows = torch.arange(len(path.batch), device=device).repeat_interleave(_BEGIN)
-    places = torch.linspace(0, 1, _BEGIN + 1, device=device, dtype=dtype).repeat(len(path.batch), 1)
-    inner = path.values(rows.reshape(-1, _BEGIN)[:, 1:].flatten(), places[:, 1:-1].flatten() ** _POWER)
-    known = torch.cat([ends[:, :1], inner.reshape(len(path.batch), -1), ends[:, 1:]], 1)
-    low, high, left, right = (one.flatten() for one in (places[:, :-1], places[:, 1:], known[:, :-1], known[:, 1:]))
-    allowed: Tensor | None = None
-    for depth in range(_DEEPEST + 1):
-        gained, doubt = _integrated(path, rows, low, high)
-        if allowed is None:  # what units may err: a share of their sizes, as the first intervals tell them
-            sizes = scores.index_add(0, rows, gained).abs().sum(1)
-            allowed = torch.maximum(_UNIT_TOLERANCE * sizes / _PIECES, rounding)
-        error = (gained.sum(1) - (right - left)).abs()
-        done = ((error <= budget[rows]) & (doubt <= allowed[rows])) | (depth == _DEEPEST)
-        scores.index_add_(0, rows[done], gained[done])
-        rough = ~done
-        if not rough.any():
+    rows = torch.arange(len(path.batch), device=device).repeat_interleave(_FIRST_INTERVALS)
+    grid = torch.linspace(0, 1, _FIRST_INTERVALS + 1, device=device, dtype=dtype).repeat(len(path.batch), 1)
+    inner = path.values(rows.reshape(-1, _FIRST_INTERVALS)[:, 1:].flatten(), grid[:, 1:-1].flatten() ** _POWER)
+    values = torch.cat([ends[:, :1], inner.reshape(len(path.batch), -1), ends[:, 1:]], 1)
+    low, high, low_value, high_value = (
+        column.flatten() for column in (grid[:, :-1], grid[:, 1:], values[:, :-1], values[:, 1:])
+    )
+    unit_budget: Tensor | None = None
+    for depth in range(_MAX_HALVINGS + 1):
+        contributions, unit_error = _integrate(path, rows, low, high)
+        if unit_budget is None:  # relative to the |scores| of the first intervals
+            sizes = scores.index_add(0, rows, contributions).abs().sum(1)
+            unit_budget = torch.maximum(_UNIT_TOLERANCE * sizes / _EXPECTED_INTERVALS, rounding)
+        error = (contributions.sum(1) - (high_value - low_value)).abs()
+        is_accurate = ((error <= budget[rows]) & (unit_error <= unit_budget[rows])) | (depth == _MAX_HALVINGS)
+        scores.index_add_(0, rows[is_accurate], contributions[is_accurate])
+        is_rough = ~is_accurate
+        if not is_rough.any():
             break
-        middle = (low[rough] + high[rough]) / 2
-        value = path.values(rows[rough], middle**_POWER)
-        rows = rows[rough].repeat(2)
-        low, high = torch.cat([low[rough], middle]), torch.cat([middle, high[rough]])
-        left, right = torch.cat([left[rough], value]), torch.cat([value, right[rough]])
+        middle = (low[is_rough] + high[is_rough]) / 2
+        value = path.values(rows[is_rough], middle**_POWER)
+        rows = rows[is_rough].repeat(2)
+        low, high = torch.cat([low[is_rough], middle]), torch.cat([middle, high[is_rough]])
+        low_value, high_value = torch.cat([low_value[is_rough], value]), torch.cat([value, high_value[is_rough]])
     return scores, ends
 
 
-def _integrated(
+def _integrate(
     path: _Path, rows: Int[Tensor, " interval"], low: Float[Tensor, " interval"], high: Float[Tensor, " interval"]
 ) -> tuple[Float[Tensor, "interval token"], Float[Tensor, " interval"]]:
-    """What each unit adds over each interval, and about how far these numbers are off, summed over the units.
+    """The contribution of each unit over each interval, and their estimated error, summed over units.
 
-    The four points hold two rules of two points, the outer and the inner ones, whose error is of the third order in the
-    width, that of all four of the ninth. So a unit on which the two differ by a share r is off by about r³.
+    The four points contain two two-point rules (outer and inner points). Their error is of third order in the width,
+    and that of all four points of ninth order. So a unit on which the two differ by a ratio r is off by about r³.
     """
-    shares, weights = _gauss(_POINTS, path.change)
+    points, weights = _gauss_legendre(_POINTS, path.change)
     width = high - low
-    places = low[:, None] + width[:, None] * shares
-    gains = path.gains(rows.repeat_interleave(_POINTS), places.flatten() ** _POWER).unflatten(0, (len(rows), _POINTS))
-    gains = gains * (width[:, None] * _POWER * places ** (_POWER - 1))[..., None]  # per step of what is halved
-    sizes = (gains.abs() * weights[:, None]).sum(1)
-    differ = (gains[:, 0] + gains[:, 3] - gains[:, 1] - gains[:, 2]).abs() / 2 * (2 * weights[0])
-    shared = (differ / sizes.masked_fill(sizes == 0, 1.0)).clamp_max(1.0)
-    return (gains * weights[:, None]).sum(1), (sizes * shared**3).sum(1)
+    grid = low[:, None] + width[:, None] * points
+    derivatives = path.derivatives(rows.repeat_interleave(_POINTS), grid.flatten() ** _POWER).unflatten(
+        0, (len(rows), _POINTS)
+    )
+    derivatives = derivatives * (width[:, None] * _POWER * grid ** (_POWER - 1))[..., None]  # with respect to t
+    sizes = (derivatives.abs() * weights[:, None]).sum(1)
+    differences = (
+        (derivatives[:, 0] + derivatives[:, 3] - derivatives[:, 1] - derivatives[:, 2]).abs() / 2 * (2 * weights[0])
+    )
+    ratio = (differences / sizes.masked_fill(sizes == 0, 1.0)).clamp_max(1.0)
+    return (derivatives * weights[:, None]).sum(1), (sizes * ratio**3).sum(1)
 
 
-def _gauss(steps: int, like: Tensor) -> tuple[Float[Tensor, " step"], Float[Tensor, " step"]]:
-    """Gauss-Legendre points and weights on the line from 0 to 1."""
-    places, weights = np.polynomial.legendre.leggauss(steps)
-    return torch.from_numpy((places + 1) / 2).to(like), torch.from_numpy(weights / 2).to(like)
+def _gauss_legendre(steps: int, like: Tensor) -> tuple[Float[Tensor, " step"], Float[Tensor, " step"]]:
+    """Gauss-Legendre points and weights on [0, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    return torch.from_numpy((points + 1) / 2).to(like), torch.from_numpy(weights / 2).to(like)

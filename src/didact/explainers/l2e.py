@@ -1,7 +1,7 @@
-"""A network that explains as another explainer would, in one pass of its own (L2E; Situ et al. 2021).
+"""L2E: a small network that imitates another explainer in one forward pass (Situ et al. 2021).
 
-It reads what the teacher reads, with the label that is explained at both ends, and scores every unit. How it learns is
-told in didact.learning.l2e; docs/l2e.md tells what differs from the paper.
+It reads what the teacher reads, with the explained label at both ends, and scores every unit. Training is in
+didact.learning.l2e; docs/l2e.md lists the differences from the paper.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ LABELS: Final = ("high negative", "low negative", "neutral", "low positive", "hi
 
 
 class L2E(LearnedExplainer):
-    """Explains in one pass what a slow explainer would say. Learn one: `didact learn l2e`.
+    """Imitates a slow explainer in one pass. Learn one with `didact learn l2e`.
 
-    `formulation` is what it learned to imitate: labels (`labelling`: each unit high or low, positive or negative, or
-    neutral; a score is what the labels are worth, each by its chance), the order of the units (`ranking`: of |w|, or of
-    w itself if `signed`), or the weights (`regression`). `level` is what is scored, token or word. With `positions` it
-    knows where a unit stands. `embeddings` are the teacher's (frozen, projected) or its own. A regression's label is
-    one of `buckets` of equally many answers.
+    `formulation` is what it learns to imitate: labels (`labelling`: each unit high or low, positive or negative, or
+    neutral; a score is the expected value of the label), the order of the units (`ranking`: of |w|, or of w itself if
+    `signed`), or the weights (`regression`). `level` is what is scored, token or word. With `positions` the network
+    sees the position of each unit. `embeddings` are the teacher's (frozen, projected) or its own. If the teacher
+    answers with a score, the explained label is one of `buckets` of equally many rows.
     """
 
     def __init__(
@@ -54,43 +54,43 @@ class L2E(LearnedExplainer):
     ) -> None:
         super().__init__()
         faults = [
-            f"{name} is {wanted}, not {found!r}"
-            for name, found, good, wanted in (
+            f"{name} must be {condition}, got {value!r}"
+            for name, value, is_valid, condition in (
                 ("formulation", formulation, formulation in FORMULATIONS, " or ".join(map(repr, FORMULATIONS))),
                 ("level", level, level in LEVELS, "'token' or 'word'"),
                 ("embeddings", embeddings, embeddings in ("teacher", "own"), "'teacher' or 'own'"),
                 ("heads", heads, heads >= 1, "at least 1"),
                 ("width", width, width >= 1 and heads >= 1 and width % heads == 0, "a multiple of heads"),
                 ("layers", layers, layers >= 1, "at least 1"),
-                ("dropout", dropout, 0 <= dropout < 1, "from 0 to below 1"),
+                ("dropout", dropout, 0 <= dropout < 1, "at least 0 and below 1"),
                 ("buckets", buckets, buckets >= 1, "at least 1"),
             )
-            if not good
+            if not is_valid
         ]
         if faults:
-            raise OptionError("An explainer cannot be made as asked: " + "; ".join(faults) + ".")
+            raise OptionError("Options of 'l2e': " + "; ".join(faults) + ".")
         self.formulation, self.signed, self.level = formulation, signed, level
         self.width, self.layers, self.heads, self.dropout = width, layers, heads, dropout
         self.positions, self.embeddings, self.buckets = positions, embeddings, buckets
         self.learned = {}
         self._network: L2ENetwork | None = None
-        self._reads: NetworkSpec | None = None
+        self._network_spec: NetworkSpec | None = None
 
     @property
     def network(self) -> L2ENetwork:
-        return self._ready()[0]
+        return self._require_network()[0]
 
     @property
     def network_spec(self) -> NetworkSpec:
-        return self._ready()[1]
+        return self._require_network()[1]
 
-    def _ready(self) -> tuple[L2ENetwork, NetworkSpec]:
-        if self._network is None or self._reads is None:
+    def _require_network(self) -> tuple[L2ENetwork, NetworkSpec]:
+        if self._network is None or self._network_spec is None:
             raise OptionError(
-                "The explainer 'l2e' must be learned before it can explain: `didact learn l2e`, or didact.learn_l2e. "
-                "Then name its folder."
+                "The explainer 'l2e' must be learned before it can explain: run `didact learn l2e` or "
+                "didact.learn_l2e, and pass its folder."
             )
-        return self._network, self._reads
+        return self._network, self._network_spec
 
     # -- explaining ---------------------------------------------------------------------------------------------------
 
@@ -104,47 +104,47 @@ class L2E(LearnedExplainer):
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
         with torch.no_grad(), eval_mode(self):
-            network_outputs = self.network_outputs(teacher, batch, self.labels_of(teacher, batch, target))
+            outputs = self.network_outputs(teacher, batch, self.label_ids(teacher, batch, target))
         scored = scored_units(batch, self.level)
-        scores = self.scores(network_outputs, scored)
+        scores = self.scores(outputs, scored)
         return Explanation(scores, batch.mask, batch.units, self.kind)
 
     def network_outputs(
         self, teacher: Teacher, batch: Batch, labels: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch token imitated out"]:
-        """What the network puts out at every position, for each explainer that it imitates."""
+        """The outputs of the network at every position, for each imitated explainer."""
         inputs = self.network_spec.inputs(teacher, batch)
         if inputs.is_floating_point():
             inputs = inputs.to(self.network.head.weight.dtype)
-        found: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
-        return found.unflatten(-1, (len(self.network_spec.imitates), -1))
+        outputs: Tensor = self.network(inputs, batch.segments, batch.mask, labels)
+        return outputs.unflatten(-1, (len(self.network_spec.imitates), -1))
 
-    def scores(self, network_outputs: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
-        """From what the network puts out to scores; of several imitated explainers the mean, each at its largest 1."""
+    def scores(self, outputs: Float[Tensor, "batch token imitated out"], scored: TokenMask) -> TokenScores:
+        """Scores from the outputs: for several imitated explainers the mean, each scaled to a maximum of 1."""
         if self.formulation == "labelling":
-            values = torch.tensor(self.network_spec.values, dtype=network_outputs.dtype, device=network_outputs.device)
-            found = (network_outputs.softmax(-1) * values).sum(-1)
+            values = torch.tensor(self.network_spec.values, dtype=outputs.dtype, device=outputs.device)
+            scores = (outputs.softmax(-1) * values).sum(-1)
         elif self.formulation == "ranking" and not self.signed:
-            # The worth of a unit in the model of Bradley and Terry, which the ranking loss fits.
-            found = softmax_over(network_outputs[..., 0], scored[..., None], dim=1)
+            # The worth of a unit in the Bradley-Terry model, which the ranking loss fits.
+            scores = softmax_over(outputs[..., 0], scored[..., None], dim=1)
         else:
-            found = network_outputs[..., 0] if self.is_signed else network_outputs[..., 0].clamp_min(0)
-        found = found * scored[..., None]
-        if found.shape[-1] > 1:
-            found = found / positive(found.abs().amax(1, keepdim=True))
-        return found.mean(-1)
+            scores = outputs[..., 0] if self.is_signed else outputs[..., 0].clamp_min(0)
+        scores = scores * scored[..., None]
+        if scores.shape[-1] > 1:
+            scores = scores / positive(scores.abs().amax(1, keepdim=True))
+        return scores.mean(-1)
 
     @property
     def is_signed(self) -> bool:
-        """Whether scores have signs: not where those of the imitated explainers have none, or their order is of |w|."""
+        """Whether scores are signed: not if the imitated explainers are unsigned, or if the order is that of |w|."""
         return self.network_spec.is_signed and (self.formulation != "ranking" or self.signed)
 
     @property
     def kind(self) -> Kind:
         return "signed" if self.is_signed else "magnitude"
 
-    def labels_of(self, teacher: Teacher, batch: Batch, target: Target) -> Int[Tensor, " batch"]:
-        """The number of each row's label: the class that is explained, or where the teacher's score lies."""
+    def label_ids(self, teacher: Teacher, batch: Batch, target: Target) -> Int[Tensor, " batch"]:
+        """The label of each row: the explained class, or the bucket of the teacher's score."""
         if target.kind == "label" and target.first is not None:
             return target.first
         if target.kind != "value":
@@ -154,14 +154,14 @@ class L2E(LearnedExplainer):
             )
         return self.bucket(teacher.answers(batch.rows or (), batch)[0][:, 0]).to(batch.device)
 
-    def bucket(self, network_outputs: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Which of the buckets each score of a regression falls into."""
+    def bucket(self, answers: Float[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """The bucket of each regression score."""
         return torch.bucketize(
-            network_outputs.contiguous(),
-            torch.tensor(self.network_spec.edges, dtype=network_outputs.dtype, device=network_outputs.device),
+            answers.contiguous(),
+            torch.tensor(self.network_spec.edges, dtype=answers.dtype, device=answers.device),
         )
 
-    # -- beginning ----------------------------------------------------------------------------------------------------
+    # -- before learning ----------------------------------------------------------------------------------------------
 
     def start(
         self,
@@ -172,9 +172,9 @@ class L2E(LearnedExplainer):
         is_signed: bool,
         outputs: Outputs | None = None,
     ) -> None:
-        """A new network for this teacher, which will learn from these rows. torch's generator decides its weights.
+        """Build a new network for this teacher, which will learn from these rows. torch's generator seeds its weights.
 
-        `outputs` are what the teacher answers to the rows; unless given, it is asked where that matters.
+        `outputs` are the teacher's answers to the rows; by default the teacher is run where they matter.
         """
         edges: list[float] = []
         check_teacher(teacher)
@@ -186,7 +186,7 @@ class L2E(LearnedExplainer):
         vocabulary: tuple[Any, ...] | None = None
         if not isinstance(teacher, Differentiable) or (self.embeddings == "own" and batch.pixels is None):
             vocabulary = tuple(frequent_words(teacher, rows))
-        network_spec = NetworkSpec(
+        spec = NetworkSpec(
             classes=teacher.classes,
             edges=tuple(edges),
             vocabulary=vocabulary,
@@ -194,21 +194,21 @@ class L2E(LearnedExplainer):
             imitates=tuple(imitates),
             is_signed=is_signed,
         )
-        self._build(network_spec)
+        self._build(spec)
         self.to(teacher.device)
         if isinstance(teacher, Differentiable) and teacher.dtype == torch.float64:
             self.double()
 
-    def _build(self, network_spec: NetworkSpec) -> None:
-        out = 1
+    def _build(self, spec: NetworkSpec) -> None:
+        outputs_per_explainer = 1
         if self.formulation == "labelling":
-            out = len(LABELS) if network_spec.is_signed else 3
-        self._reads = network_spec
+            outputs_per_explainer = len(LABELS) if spec.is_signed else 3
+        self._network_spec = spec
         self._network = L2ENetwork(
-            vocabulary=None if network_spec.vocabulary is None else len(network_spec.vocabulary) + 1,
-            dim=network_spec.dim,
-            labels=network_spec.labels,
-            out=out * len(network_spec.imitates),
+            vocabulary=None if spec.vocabulary is None else len(spec.vocabulary) + 1,
+            dim=spec.dim,
+            labels=spec.labels,
+            out=outputs_per_explainer * len(spec.imitates),
             width=self.width,
             layers=self.layers,
             heads=self.heads,
@@ -217,38 +217,36 @@ class L2E(LearnedExplainer):
         )
 
     def set_values(self, values: Float[Tensor, "imitated label"]) -> None:
-        """What each label weighs."""
-        self._reads = replace(self.network_spec, values=tuple(map(tuple, values.tolist())))
+        """Set the value of each label, by imitated explainer."""
+        self._network_spec = replace(self.network_spec, values=tuple(map(tuple, values.tolist())))
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
+    # -- saving and loading -------------------------------------------------------------------------------------------
 
     @property
     def is_ready(self) -> bool:
-        return self._reads is not None
+        return self._network_spec is not None
 
     @property
     def shape(self) -> dict[str, object]:
-        return {"reads": self.network_spec.plain()}
+        return {"reads": self.network_spec.as_plain()}
 
     def learned_weights(self) -> dict[str, Tensor]:
-        return {name: one.float() for name, one in self.network.state_dict().items()}
+        return {name: tensor.float() for name, tensor in self.network.state_dict().items()}
 
-    def put_back(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    def load_learned(self, shape: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         self._build(NetworkSpec.from_plain(shape["reads"]))
         self.network.load_state_dict(dict(weights))
-        if not all(one.isfinite().all() for one in weights.values()):
-            raise ValueError("some weights are not numbers.")
+        if not all(tensor.isfinite().all() for tensor in weights.values()):
+            raise ValueError("some weights are NaN or infinite.")
 
-    def about(self) -> str:
-        count = sum(one.numel() for one in self.network.parameters())
-        network_outputs = ", ".join(self.network_spec.imitates)
-        return (
-            f"Explains in one pass as {network_outputs} would ({self.formulation}); a network of {count:,} weights.\n"
-        )
+    def description(self) -> str:
+        count = sum(parameter.numel() for parameter in self.network.parameters())
+        imitated = ", ".join(self.network_spec.imitates)
+        return f"Imitates {imitated} in one pass ({self.formulation}), with {count:,} weights.\n"
 
 
 def check_teacher(teacher: Teacher) -> None:
-    """An error if no network can explain what this teacher answers."""
+    """Raise if an L2E network cannot explain this teacher's answers."""
     advice = "Choose a model as the teacher, or the explainer it would imitate."
     require(teacher, "a class or a score", "The explainer 'l2e'", advice=advice)
     if not teacher.task.is_text:
@@ -256,5 +254,5 @@ def check_teacher(teacher: Teacher) -> None:
 
 
 def scored_units(batch: Batch, level: str) -> TokenMask:
-    """Where scores stand: on every unit, or on the first piece of every word."""
+    """The positions that carry scores: every unit, or the first piece of every word."""
     return first_positions(feature_groups(batch, level=level))

@@ -11,7 +11,7 @@ from didact.core.encoder_layer import EncoderLayer
 
 
 class L2ENetwork(nn.Module):
-    """A transformer encoder over words, between two copies of the label. Pre-norm; positions are sine waves."""
+    """A transformer encoder over words, between two copies of the label. Pre-norm, with sinusoidal positions."""
 
     def __init__(
         self, *, vocabulary: int | None, dim: int | None, labels: int, out: int, width: int, layers: int, heads: int,
@@ -47,23 +47,23 @@ class L2ENetwork(nn.Module):
         if self.positions:
             words = words + sine_positions(words)
         label = self.label(labels)[:, None]
-        # The copies of the label have no place of their own, so that padding moves nothing.
+        # The copies of the label have no position embedding, so that padding does not change them.
         first, last = (label, label) if self.ends is None else (label + self.ends[0], label + self.ends[1])
         states = self.dropout(torch.cat([first, words, last], 1))
-        seen = F.pad(mask, (1, 1), value=True)
+        attention_mask = F.pad(mask, (1, 1), value=True)
 
         def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            # Without dropout of its own, attention keeps no matrix: 512 units need little more memory than few.
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=seen[:, None, None])
+            # Without attention dropout no attention matrix is stored: memory grows little with length.
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask[:, None, None])
 
         for layer in self.layers:
             states = layer(states, attend)
-        found: Tensor = self.head(self.norm(states[:, 1:-1]))
-        return found
+        outputs: Tensor = self.head(self.norm(states[:, 1:-1]))
+        return outputs
 
 
 def sine_positions(words: Float[Tensor, "batch token dim"]) -> Float[Tensor, "token dim"]:
-    """Positions as waves of many lengths (Vaswani et al. 2017), as long as a word's embedding."""
+    """Sinusoidal position embeddings (Vaswani et al. 2017), with the norm of a word embedding."""
     length, width = words.shape[1:]
     half = (width + 1) // 2
     speed = torch.exp(torch.arange(half, device=words.device) * (-math.log(10000.0) / half))

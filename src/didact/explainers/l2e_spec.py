@@ -15,16 +15,16 @@ from didact.core.teacher import Differentiable, Teacher
 from didact.core.words import words_of
 from didact.errors import OptionError
 
-_RARE: Final = 2  # words seen less often are unknown ones, so that the network learns what to do with those
+_MIN_COUNT: Final = 2  # rarer words count as unknown, so that the network learns to handle unknown words
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """What a network reads and means.
+    """Inputs and outputs of a network.
 
-    `classes` are the teacher's, or `edges` those between the buckets of its scores. A `vocabulary` of words (or tokens)
-    is its own; else it reads the teacher's embeddings, `dim` wide. `values` are the weight of each label, by imitated
-    explainer.
+    `classes` are the teacher's; for a teacher with scores, `edges` separate their buckets. With a `vocabulary` of words
+    (or tokens) the network has its own embeddings; otherwise it reads the teacher's, of width `dim`. `values` are the
+    values of the labels, by imitated explainer.
     """
 
     classes: tuple[str, ...] | None
@@ -36,48 +36,48 @@ class NetworkSpec:
     values: tuple[tuple[float, ...], ...] = ()
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {word: place for place, word in enumerate(self.vocabulary or (), 1)}
+    def _word_numbers(self) -> dict[Any, int]:
+        return {word: number for number, word in enumerate(self.vocabulary or (), 1)}
 
     @property
     def labels(self) -> int:
         return len(self.edges) + 1 if self.classes is None else len(self.classes)
 
     def check(self, teacher: Teacher) -> None:
-        """An error if this teacher cannot be the one it was learned for."""
+        """Raise if the network was learned for another teacher."""
         if teacher.classes != self.classes:
             raise OptionError(
                 f"This explainer was learned for a teacher whose classes are {_class_list(self.classes)}, and those of "
-                f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it anew (didact learn l2e)."
+                f"{teacher.name!r} are {_class_list(teacher.classes)}. Learn it again (didact learn l2e)."
             )
         if self.dim is not None and not isinstance(teacher, Differentiable):
             raise OptionError(
-                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it anew "
+                f"This explainer reads its teacher's embeddings, and {teacher.name!r} is a black box. Learn it again "
                 "(didact learn l2e)."
             )
 
     def inputs(self, teacher: Teacher, batch: Batch) -> Tensor:
-        """The numbers of the words, or the teacher's embeddings."""
+        """Word numbers, or the teacher's embeddings."""
         if self.vocabulary is None:
-            found = teacher_embeddings(teacher, batch)
-            if found.shape[-1] != self.dim:
+            embeddings = teacher_embeddings(teacher, batch)
+            if embeddings.shape[-1] != self.dim:
                 raise OptionError(
                     f"This explainer reads embeddings of {self.dim} numbers, and those of {teacher.name!r} have "
-                    f"{found.shape[-1]}. It was learned for another teacher: learn it anew (didact learn l2e)."
+                    f"{embeddings.shape[-1]}. It was learned for another teacher: learn it again (didact learn l2e)."
                 )
-            return found
+            return embeddings
         length = batch.tokens.shape[1]
-        known = [[self._places.get(word, 0) for word in words] for words in _read_words(teacher, batch)]
-        return torch.tensor([row + [0] * (length - len(row)) for row in known], device=batch.device)
+        numbers = [[self._word_numbers.get(word, 0) for word in words] for words in _read_words(teacher, batch)]
+        return torch.tensor([row + [0] * (length - len(row)) for row in numbers], device=batch.device)
 
-    def plain(self) -> dict[str, object]:
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return found
+    def as_plain(self) -> dict[str, object]:
+        fields: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return fields
 
     @classmethod
-    def from_plain(cls, kept: Mapping[str, Any]) -> "NetworkSpec":
-        lists = {name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-        return cls(**lists | {"values": tuple(map(tuple, kept["values"]))})
+    def from_plain(cls, fields: Mapping[str, Any]) -> "NetworkSpec":
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        return cls(**values | {"values": tuple(map(tuple, fields["values"]))})
 
 
 def teacher_embeddings(teacher: Teacher, batch: Batch) -> TokenVectors:
@@ -91,11 +91,11 @@ def frequent_words(teacher: Teacher, rows: Sequence[Row]) -> list[Any]:
     for start in range(0, len(rows), 256):
         for words in _read_words(teacher, teacher.encode(rows[start : start + 256])):
             counts.update(words)
-    return [word for word, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])) if count >= _RARE]
+    return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= _MIN_COUNT]
 
 
 def _read_words(teacher: Teacher, batch: Batch) -> list[list[Any]]:
-    """What a network knows of each row: a model's tokens by number, else words, whatever their case."""
+    """The words of each row as a network knows them: token ids of a model, else lower-case words."""
     if isinstance(teacher, Differentiable):
         return [tokens[mask].tolist() for tokens, mask in zip(batch.tokens, batch.mask, strict=True)]
     return [

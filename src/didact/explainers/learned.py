@@ -1,4 +1,4 @@
-"""Learned explainers on disk and on the hub: weights as safetensors, all else as JSON."""
+"""Learned explainers on disk and on the Hugging Face hub: weights as safetensors, the rest as JSON."""
 
 import hashlib
 import inspect
@@ -33,16 +33,16 @@ _LEARN_AGAIN: Final = "Take another copy, or learn it again with `didact learn`.
 
 
 class LearnedExplainer(Explainer):
-    """An explainer with parameters that were learned: it can be kept in a folder and on the hub.
+    """An explainer with learned parameters, which can be saved to a folder or to the hub.
 
-    `options` are those it is made with, `shape` tells what else its weights need to be `put_back`.
+    `options` are those of its constructor; `shape` is what `load_learned` needs besides the weights.
     """
 
-    learned: Mapping[str, Any]  # what it was learned from, and how that went
+    learned: Mapping[str, Any]  # teacher, data and student that it was learned from, and metrics
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options by name, each kept as an attribute."""
+        """The constructor options by name. Each is also an attribute."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @property
@@ -58,19 +58,19 @@ class LearnedExplainer(Explainer):
     def learned_weights(self) -> dict[str, Tensor]: ...
 
     @abstractmethod
-    def put_back(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
-        """Take what `shape` and `weights_kept` gave; a ValueError tells what does not fit."""
+    def load_learned(self, shape: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
+        """Restore the values of `shape` and `learned_weights`. Raises `ValueError` if they do not fit."""
 
     @abstractmethod
-    def about(self) -> str:
+    def description(self) -> str:
         """What it does, in Markdown, for its README."""
 
     def save_pretrained(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Keep it in a folder: model.safetensors, config.json and a README for people."""
+        """Save it to a folder: model.safetensors, config.json and a README."""
         save_explainer(self, Path(folder), overwrite=overwrite)
 
     def push_to_hub(self, name: str, *, private: bool = True, token: str | None = None) -> str:
-        """Upload it to the Hugging Face hub as `name` (owner/name); gives its address."""
+        """Upload it to the Hugging Face hub as `name` (owner/name). Returns its URL."""
         from huggingface_hub import HfApi
 
         api = HfApi(token=token)
@@ -83,31 +83,31 @@ class LearnedExplainer(Explainer):
 
     @classmethod
     def from_pretrained(cls: type[L], source: str | Path, *, revision: str | None = None) -> L:
-        """A learned explainer from its folder, or from the hub."""
-        found = load_explainer(source, revision=revision)
-        if not isinstance(found, cls):
-            raise OptionError(f"{source} holds a {type(found).__name__}, not a {cls.__name__}.")
-        return found
+        """Load a learned explainer from its folder or from the hub."""
+        explainer = load_explainer(source, revision=revision)
+        if not isinstance(explainer, cls):
+            raise OptionError(f"{source} holds a {type(explainer).__name__}, not a {cls.__name__}.")
+        return explainer
 
 
 def save_explainer(explainer: LearnedExplainer, folder: Path, *, overwrite: bool = False) -> None:
-    """Write the explainer into a new folder, whole or not at all."""
+    """Write the explainer to a new folder, completely or not at all."""
     if not explainer.is_ready:
         raise OptionError(
-            "This explainer has learned nothing yet: it has no weights to keep. See didact.learn_smat and learn_l2e."
+            "This explainer has no learned weights to save. Learn them with didact.learn_smat or didact.learn_l2e."
         )
     broken = [name for name, weights in explainer.learned_weights().items() if not weights.isfinite().all()]
     if broken:
         raise TrainingError(f"Weights of the explainer are NaN or infinite ({broken[0]}), so it is not saved.")
     with atomic_folder(folder, overwrite=overwrite) as draft:
-        write_tensors(draft / WEIGHTS, weights_of(explainer))
+        write_tensors(draft / WEIGHTS, weight_bytes(explainer))
         write_json(draft / CONFIG, config_of(explainer), indent=2)
-        write_text(draft / "README.md", _card(explainer))
+        write_text(draft / "README.md", _model_card(explainer))
 
 
 def load_explainer(source: str | Path, *, revision: str | None = None) -> LearnedExplainer:
-    """The explainer in a folder, or on the hub as owner/name."""
-    folder = Path(source) if kind_at(source) == "folder" else _downloaded(shorten_path(source), revision)
+    """Load the explainer in a folder, or on the hub as owner/name."""
+    folder = Path(source) if kind_at(source) == "folder" else _download(shorten_path(source), revision)
     check_readable(folder)
     try:
         config = read_json(folder / CONFIG, advice=_LEARN_AGAIN)
@@ -120,19 +120,21 @@ def load_explainer(source: str | Path, *, revision: str | None = None) -> Learne
         ) from None
     except RecordError:
         raise
-    except Exception as error:  # whatever safetensors or JSON say of damaged bytes
+    except Exception as error:  # safetensors and JSON raise many types for damaged files
         raise RecordError(f"The explainer in {str(source)!r} is damaged: {error}") from error
-    return _built(config, state, str(source))
+    return _build(config, state, str(source))
 
 
-def weights_of(explainer: LearnedExplainer) -> bytes:
-    """What was learned, as safetensors."""
-    return bytes(save({name: one.detach().cpu().contiguous() for name, one in explainer.learned_weights().items()}))
+def weight_bytes(explainer: LearnedExplainer) -> bytes:
+    """The learned weights as safetensors."""
+    return bytes(
+        save({name: tensor.detach().cpu().contiguous() for name, tensor in explainer.learned_weights().items()})
+    )
 
 
-def fingerprint_of_weights(explainer: LearnedExplainer) -> str:
-    """A hash of what was learned: part of the name under which its explanations are kept."""
-    return hashlib.sha256(weights_of(explainer)).hexdigest()[:16]
+def weights_fingerprint(explainer: LearnedExplainer) -> str:
+    """A hash of the learned weights, part of the key of its explanations."""
+    return hashlib.sha256(weight_bytes(explainer)).hexdigest()[:16]
 
 
 def config_of(explainer: LearnedExplainer) -> dict[str, object]:
@@ -147,41 +149,41 @@ def config_of(explainer: LearnedExplainer) -> dict[str, object]:
 
 
 def name_of(explainer: LearnedExplainer) -> str:
-    """The name its family is registered under."""
+    """The name under which its class is registered."""
     name = EXPLAINERS.name_of(type(explainer))
     assert name is not None
     return name
 
 
-def _built(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> LearnedExplainer:
+def _build(config: Mapping[str, object], state: Mapping[str, Tensor], source: str) -> LearnedExplainer:
     if not isinstance(config, dict) or "explainer" not in config:
-        raise OptionError(f"{source!r} holds a model or something else, and no learned explainer.")
+        raise OptionError(f"{source!r} holds no learned explainer, but a model or something else.")
     try:
         if config["format"] != _FORMAT:
             raise OptionError(
-                f"The explainer in {source!r} is kept in format {config['format']}; this didact reads {_FORMAT}. "
-                f"It was written by didact {config['didact']}: use that version, or learn it anew."
+                f"The explainer in {source!r} has format {config['format']}, and this version reads format {_FORMAT}. "
+                f"It was written by didact {config['didact']}: use that version, or learn it again."
             )
-        kind = EXPLAINERS.load(config["explainer"])
-        if not (isinstance(kind, type) and issubclass(kind, LearnedExplainer)):
-            raise OptionError(f"{config['explainer']!r} in {source!r} is no explainer that can be learned.")
-        options = checked_options(config["options"], kind, of=repr(config["explainer"]))
-        check_option_types(options, kind, of=repr(config["explainer"]))
-        found: LearnedExplainer = kind(**options)
-        found.put_back(config, state)
-        found.learned = dict(config["learned"])
+        family = EXPLAINERS.load(config["explainer"])
+        if not (isinstance(family, type) and issubclass(family, LearnedExplainer)):
+            raise OptionError(f"{config['explainer']!r} in {source!r} is not a learned explainer.")
+        options = checked_options(config["options"], family, of=repr(config["explainer"]))
+        check_option_types(options, family, of=repr(config["explainer"]))
+        explainer: LearnedExplainer = family(**options)
+        explainer.load_learned(config, state)
+        explainer.learned = dict(config["learned"])
     except OptionError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-        told = str(error) if isinstance(error, ValueError) else repr(error)
-        raise RecordError(f"The explainer in {source!r} is damaged: {told}") from error
-    return found
+        fault = str(error) if isinstance(error, ValueError) else repr(error)
+        raise RecordError(f"The explainer in {source!r} is damaged: {fault}") from error
+    return explainer
 
 
-def _downloaded(name: str, revision: str | None) -> Path:
+def _download(name: str, revision: str | None) -> Path:
     if "(" in name:
         raise OptionError(
-            f"A learned explainer has the options it was learned with: name its folder alone, not {name!r}."
+            f"A learned explainer keeps the options it was learned with: pass its folder without options, not {name!r}."
         )
     if name.count("/") != 1 or name.startswith((".", "/")):
         raise OptionError(f"There is no folder {name!r}, and the hub has names like owner/name.")
@@ -189,17 +191,17 @@ def _downloaded(name: str, revision: str | None) -> Path:
 
     try:
         return Path(snapshot_download(name, revision=revision, allow_patterns=[CONFIG, WEIGHTS]))
-    except Exception as error:  # the hub's errors have many kinds: offline, private, unknown
-        raise OptionError(f"There is no folder {name!r}, and the hub could not give it: {error}") from error
+    except Exception as error:  # offline, private, unknown: the hub raises many types
+        raise OptionError(f"There is no folder {name!r}, and loading it from the hub failed: {error}") from error
 
 
-def _card(explainer: LearnedExplainer) -> str:
-    """What people find on the hub, or in the folder."""
+def _model_card(explainer: LearnedExplainer) -> str:
+    """The README of the folder, which is the page on the hub."""
     learned = dict(explainer.learned)
-    named = ("teacher", "data", "student", "imitates", "train_rows")
-    said = "".join(f"- {name}: {learned[name]}\n" for name in named if name in learned)
+    fields = ("teacher", "data", "student", "imitates", "train_rows")
+    lines = "".join(f"- {name}: {learned[name]}\n" for name in fields if name in learned)
     return (
         f"---\nlibrary_name: didact\ntags: [explainability]\n---\n# {name_of(explainer)}, learned with didact\n\n"
-        f"{said}\n```python\nimport didact\nmaps = didact.explain(teacher, rows, 'this-folder')\n```\n\n"
-        f"{explainer.about()}"
+        f"{lines}\n```python\nimport didact\nmaps = didact.explain(teacher, rows, 'this-folder')\n```\n\n"
+        f"{explainer.description()}"
     )

@@ -1,4 +1,8 @@
-"""Layer-wise relevance propagation with rules for attention, in the form gradient × input."""
+"""Layer-wise relevance propagation with the AttnLRP rules, computed as gradient × input.
+
+The model runs inside `AttnLRPRules`, which replaces the derivative of each operation by its propagation rule. One
+ordinary backward pass then gives modified gradients at the embeddings, and gradient × input is the relevance.
+"""
 
 from typing import Final, NamedTuple
 
@@ -8,173 +12,193 @@ from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.model import Model, TokenScores, require_model
+from didact.explainers.activations import fused_activations
 from didact.explainers.autograd import check_at, frozen
-from didact.explainers.completeness import residual, size_of
-from didact.explainers.derivatives import Numbers, changed, depends, derivative, given, tensors
-from didact.explainers.rules import Call, Choice, Rules, activations_whole
+from didact.explainers.completeness import output_scale, relative_residual
+from didact.explainers.derivatives import (
+    Elementwise,
+    depends_on_input,
+    derivative,
+    map_dependent,
+    tensors_in,
+    with_gradient_of,
+)
+from didact.explainers.rules import Call, MaxWithIndices, Rules
 
-_COUNTED: Final = 1e-3  # a residual above this may come from constants that were counted for another row
+_CONSTANTS_TOLERANCE: Final = 1e-3  # a larger error may come from constants that were assigned to the wrong row
 
 
 class Relevance(NamedTuple):
-    """What the units were given of the target, what others were (biases, positions, special tokens), and the target."""
+    """Relevance of the units, relevance absorbed by all else, and the value of the target, which is their sum.
+
+    `absorbed` holds, per row, the relevance of biases, position embeddings and special tokens.
+    """
 
     scores: TokenScores
-    share: Float[Tensor, " batch"]
+    absorbed: Float[Tensor, " batch"]
     output: Float[Tensor, " batch"]
 
 
 class Lrp(Explainer):
     """Relevance of each unit by AttnLRP (Achtibat et al. 2024), with ε → 0.
 
-    Scores and the share of everything that is constant sum to the target. That share is counted operation by
-    operation on the way down, so `residual` tells whether a rule loses anything.
+    Scores and the relevance absorbed by constants sum to the target. The absorbed part is counted at every operation
+    of the backward pass, so `residual` shows whether a rule loses relevance. Cost: one forward and one backward pass.
     """
 
-    remedy = "The model computes something that has no rule yet: choose integrated_gradients or deeplift."
+    remedy = "The model uses an operation without an LRP rule: choose integrated_gradients or deeplift."
 
     def __init__(self, *, at: str = "word") -> None:
         super().__init__()
         self.at = check_at(at)
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        found = self.relevance(require_model(teacher, "lrp"), batch, target)
-        return Explanation(found.scores, batch.mask, batch.units, "signed", _missing(found, target))
+        relevance = self.relevance(require_model(teacher, "lrp"), batch, target)
+        return Explanation(relevance.scores, batch.mask, batch.units, "signed", _completeness_error(relevance, target))
 
     def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
-        """Relevance of the batch. Rows whose constants were counted wrongly pass once more, each alone.
+        """Relevance of the batch. Repeats, one by one, the rows whose constants were assigned to the wrong row.
 
-        That happens in models that do not keep their rows first: sequence first, or tokens regrouped by expert.
+        This happens in models whose first dimension is not the batch: sequence first, or tokens regrouped by expert.
+        Only `absorbed` is replaced; the scores are right in any layout.
         """
-        found, is_sure = self._relevance(model, batch, target)
+        relevance, rows_are_known = self._relevance(model, batch, target)
         if len(batch) == 1:
-            return found
-        missing = _missing(found, target) > _COUNTED
+            return relevance
+        inexact = _completeness_error(relevance, target) > _CONSTANTS_TOLERANCE
         for row in range(len(batch)):
-            if missing[row] or not is_sure:
+            if inexact[row] or not rows_are_known:
                 alone = torch.tensor([row], device=batch.device)
-                part, _ = self._relevance(model, batch.select(alone), target.select(alone))
-                found.share[row] = part.share[0]
-        return found
+                row_relevance, _ = self._relevance(model, batch.select(alone), target.select(alone))
+                relevance.absorbed[row] = row_relevance.absorbed[0]
+        return relevance
 
     def _relevance(self, model: Model, batch: Batch, target: Target) -> tuple[Relevance, bool]:
-        """Also whether the rows of all constants are known."""
+        """One pass. The second value is false if some constants could not be assigned to rows."""
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach().requires_grad_()
-            with model.decomposed(), activations_whole(model), Shares(len(batch)) as shares:
+            with model.decomposed(), fused_activations(model), AttnLRPRules(len(batch)) as rules:
                 output = target.of(model.run(inputs, batch, at=self.at).logits)
-            if not output.requires_grad:  # every way from the input ended in a constant
+            if not output.requires_grad:  # no path from the input to the target
                 return Relevance(inputs.new_zeros(batch.mask.shape), output, output), True
-            (found,) = torch.autograd.grad(output.sum(), inputs)
-        relevance = (inputs * found).sum(-1).detach()
-        share = shares.total(found) + (relevance * ~batch.units).sum(-1)
-        return Relevance(relevance * batch.units, share, output.detach()), shares.is_sure
+            (gradient,) = torch.autograd.grad(output.sum(), inputs)
+        products = (inputs * gradient).sum(-1).detach()
+        absorbed = rules.absorbed_by_row(gradient) + (products * ~batch.units).sum(-1)
+        return Relevance(products * batch.units, absorbed, output.detach()), rules.rows_are_known
 
 
-def _missing(found: Relevance, target: Target) -> Float[Tensor, " batch"]:
-    """The residual: what of the output neither the units nor the constants were given."""
-    scores, share, output = found
-    return residual(output - scores.sum(-1) - share, output, scores, size_of(output, target))
+def _completeness_error(relevance: Relevance, target: Target) -> Float[Tensor, " batch"]:
+    """The share of the target that neither units nor constants received."""
+    scores, absorbed, output = relevance
+    return relative_residual(output - scores.sum(-1) - absorbed, output, scores, output_scale(output, target))
 
 
-class Shares(Rules):
-    """What an operation says of its output, shared among its inputs; what nobody is given is added up row by row.
+class AttnLRPRules(Rules):
+    """AttnLRP backward rules. Relevance absorbed by biases and constants is accumulated per row.
 
-    - A function that is 0 at 0 gives all to its argument: f(x)/x.
-    - Other functions, and softmax, are straight lines at x (Taylor); the line's height at 0 is nobody's.
-    - Factors share alike. A sigmoid that multiplies is a gate: the other factor has it all (Arras et al. 2017).
-    - Divisors, square roots and their like are norms, and constants.
-    - Biases, positions and whatever else is added are nobody's.
+    A rule gives each operation a gradient such that gradient × input is the relevance of its input:
 
-    Which row a constant belongs to is read from the first dimension, where most models keep their rows. Only the count
-    of what nobody is given depends on it, never a score. For a row alone it is always right.
+    - Elementwise f with f(0) = 0 (ReLU, GELU, SiLU, tanh): the input receives all relevance; the gradient is f(x)/x.
+    - Other elementwise functions, softmax (AttnLRP, proposition 3.1) and logsumexp: first-order Taylor expansion at x.
+      The intercept is absorbed.
+    - Products: each of n dependent factors receives 1/n (proposition 3.3). A factor that is a sigmoid is a gate and
+      receives nothing; the other factors receive all (Arras et al. 2017).
+    - Denominators, square roots and reciprocals are constants: no relevance flows through the norm of a LayerNorm.
+    - Biases, position embeddings and other added constants absorb their share.
+
+    A constant is assigned to rows by its first dimension, which is the batch in most models. Only `absorbed_by_row`
+    depends on this, never a score. For a single row it is always exact.
     """
 
     def __init__(self, rows: int) -> None:
         super().__init__()
         self.rows = rows
-        self.is_sure = True  # false once a constant's rows are not known
-        self._nobodys: list[Tensor] = []
+        self.rows_are_known = True  # false once a constant could not be assigned to rows
+        self._absorbed: list[Tensor] = []
         self._gates: dict[int, Tensor] = {}
 
-    def total(self, like: Tensor) -> Tensor:
-        """What nobody was given, of each row."""
-        return torch.stack([like.new_zeros(self.rows), *(one.to(like.device) for one in self._nobodys)]).sum(0)
+    def absorbed_by_row(self, like: Tensor) -> Tensor:
+        """The relevance that constants absorbed, per row. `like` gives dtype and device."""
+        constants = [constant.to(like.device) for constant in self._absorbed]
+        return torch.stack([like.new_zeros(self.rows), *constants]).sum(0)
 
-    def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
-        inside = values.detach()
-        result = function(inside)
+    def elementwise(self, name: str, function: Elementwise, values: Tensor) -> Tensor:
+        x = values.detach()
+        result = function(x)
         if name in ("sqrt", "rsqrt", "reciprocal"):
             return result
-        if function(inside.new_zeros(1)).item() == 0:
-            zero = inside == 0
-            factor = result / inside.masked_fill(zero, 1.0)
+        if function(x.new_zeros(1)).item() == 0:
+            zero = x == 0
+            factor = result / x.masked_fill(zero, 1.0)
             if zero.any():
-                factor[zero] = derivative(function, inside[zero])
-            return given(result, values, factor)
-        slope = derivative(function, inside)
-        height = result - slope * inside.masked_fill(slope == 0, 0.0)  # 0 · ∞ where something is masked
-        found = self._keeping(given(result, values, slope), height)
-        if name == "sigmoid":  # held, so that no other tensor gets its id
-            self._gates[id(found)] = found
-        return found
+                factor[zero] = derivative(function, x[zero])
+            return with_gradient_of(result, values, factor)
+        gradient = derivative(function, x)
+        intercept = result - gradient * x.masked_fill(gradient == 0, 0.0)  # avoids 0 · ∞ at masked elements
+        output = self._count_constant(with_gradient_of(result, values, gradient), intercept)
+        if name == "sigmoid":  # keeps a reference, so that the id is not reused
+            self._gates[id(output)] = output
+        return output
 
     def product(self, call: Call) -> Tensor:
         args = call.args
-        gates = [one for one in tensors(args) if id(one) in self._gates]
-        factors = sum(map(depends, tensors(args))) - len(gates)
-        if gates and factors:
-            args = changed(args, lambda one: one.detach() if id(one) in self._gates else one)
+        gates = [tensor for tensor in tensors_in(args) if id(tensor) in self._gates]
+        count = sum(map(depends_on_input, tensors_in(args))) - len(gates)
+        if gates and count:
+            args = map_dependent(args, lambda tensor: tensor.detach() if id(tensor) in self._gates else tensor)
         else:
-            factors += len(gates)
-        found: Tensor = call.func(*args, **call.options)
-        if factors > 1:
-            found.register_hook(lambda gradient: gradient / factors)
-        return found
+            count += len(gates)
+        result: Tensor = call.func(*args, **call.options)
+        if count > 1:
+            result.register_hook(lambda gradient: gradient / count)
+        return result
 
-    def division(self, above: Tensor | float, below: Tensor) -> Tensor:
-        return above / below.detach()
+    def division(self, numerator: Tensor | float, denominator: Tensor) -> Tensor:
+        return numerator / denominator.detach()
 
     def softmax(self, values: Tensor, dim: int) -> Tensor:
         result = values.softmax(dim)
-        inside, weights = values.detach(), result.detach()
-        inside = inside.masked_fill(weights == 0, 0.0)  # masked
-        return self._keeping(result, weights * (1 - inside + (weights * inside).sum(dim, keepdim=True)))
+        x, weights = values.detach(), result.detach()
+        x = x.masked_fill(weights == 0, 0.0)  # masked
+        return self._count_constant(result, weights * (1 - x + (weights * x).sum(dim, keepdim=True)))
 
     def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
         result = values.logsumexp(dims, keepdim=True)
-        inside = values.detach()
-        weights = (inside - result.detach()).exp()
-        inside = inside.masked_fill(weights == 0, 0.0)  # masked
-        return self._keeping(result, result.detach() - (weights * inside).sum(dims, keepdim=True))
+        x = values.detach()
+        weights = (x - result.detach()).exp()
+        x = x.masked_fill(weights == 0, 0.0)  # masked
+        return self._count_constant(result, result.detach() - (weights * x).sum(dims, keepdim=True))
 
-    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:  # noqa: ARG002
-        return values.gather(-1, choose(values.detach())[1])
+    def maximum(self, name: str, values: Tensor, max_with_indices: MaxWithIndices) -> Tensor:  # noqa: ARG002
+        return values.gather(-1, max_with_indices(values.detach())[1])
 
     def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        found = super().linear(values, weight, bias)
-        return found if bias is None else self._keeping(found, bias)
+        result = super().linear(values, weight, bias)
+        return result if bias is None else self._count_constant(result, bias)
 
     def sum(self, call: Call) -> Tensor:
-        found: Tensor = call.result()
-        parts = list(tensors((*call.args, *call.options.values())))
-        if sum(map(depends, parts)) == (len(parts) if call.name in ("cat", "concat", "stack") else 2):
-            return found
-        with torch.no_grad():  # what comes out where the input is nothing
-            named = dict(zip(call.options, changed(call.options.values(), torch.zeros_like), strict=True))
-            constant = call.func(*changed(call.args, torch.zeros_like), **named)
-        return self._keeping(found, constant)
+        result: Tensor = call.result()
+        inputs = list(tensors_in((*call.args, *call.options.values())))
+        if sum(map(depends_on_input, inputs)) == (len(inputs) if call.name in ("cat", "concat", "stack") else 2):
+            return result
+        with torch.no_grad():  # the output for inputs of zeros
+            options = dict(zip(call.options, map_dependent(call.options.values(), torch.zeros_like), strict=True))
+            constant = call.func(*map_dependent(call.args, torch.zeros_like), **options)
+        return self._count_constant(result, constant)
 
-    def _keeping(self, result: Tensor, constant: Tensor) -> Tensor:
-        """The result, of which `constant` came from nobody. Heads or positions may be folded in behind the rows."""
+    def _count_constant(self, result: Tensor, constant: Tensor) -> Tensor:
+        """Count the relevance of `constant`, a part of `result`, as absorbed. Returns `result`.
+
+        Heads or positions may be folded into the first dimension, after the rows.
+        """
         if self.rows > 1 and (result.dim() == 0 or result.shape[0] % self.rows):
-            self.is_sure = False
+            self.rows_are_known = False
             return result
 
-        def keep(gradient: Tensor) -> None:
-            # A masked number is infinite, and counts nothing.
-            part = (gradient * constant).masked_fill(gradient == 0, 0.0)
-            self._nobodys.append(part.reshape(self.rows, -1).sum(-1))
+        def add_absorbed(gradient: Tensor) -> None:
+            # A masked element is infinite with gradient 0: its product is NaN and must count 0.
+            absorbed = (gradient * constant).masked_fill(gradient == 0, 0.0)
+            self._absorbed.append(absorbed.reshape(self.rows, -1).sum(-1))
 
-        result.register_hook(keep)
+        result.register_hook(add_absorbed)
         return result

@@ -1,4 +1,4 @@
-"""One line for every option of a method. What a method says of its own option wins over what all say."""
+"""One help line for every option of a method. `OWN_OPTIONS`, by method, takes precedence over `OPTIONS`."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,13 +7,13 @@ OPTIONS: Final[Mapping[str, str]] = {
     "at": "Where gradients are taken: word (the word embedding) or embedding (the input of the first layer).",
     "background": "Number of background rows to compare with.",
     "baseline": "Where the path or the comparison starts: zero, or the pad or mask token.",
-    "batch_size": "Altered rows in one pass of the model; bounds memory.",
-    "learn_temperature": "Learn the temperature, too.",
+    "batch_size": "Perturbed rows in one pass of the model; bounds memory.",
+    "learn_temperature": "Also learn the temperature.",
     "level": "What is scored or removed: token or word.",
-    "normaliser": "How the learned weights are kept positive: softmax, sparsemax, or none.",
+    "normaliser": "What makes the learned weights positive: softmax, sparsemax, or none.",
     "replace": "What replaces a removed unit: mask (token), delete, pad (token), zero.",
-    "samples": "Number of altered copies of a row.",
-    "seed": "Decides random draws.",
+    "samples": "Number of perturbed copies of a row.",
+    "seed": "Seed of the random draws.",
     "steps": "Points on the path from the baseline.",
     "temperature": "Divides the logits before the softmax; below 1 sharpens.",
 }
@@ -32,28 +32,28 @@ OWN_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "kernel_width": "Width of the cosine kernel that weighs samples.",
         "ridge": "Strength of the ridge penalty.",
     },
-    "kernel_shap": {"samples": "Number of altered copies of a row; auto: 500, or 4 per unit if that is more."},
+    "kernel_shap": {"samples": "Number of perturbed copies of a row; auto: 500, or 4 per unit if that is more."},
     "shapley_sampling": {"permutations": "Random orders of the units, in pairs."},
     "attention_gradient": {"layers": "last, or all layers."},
     "attention_alignment": {
         "layers": "last, or all layers.",
         "pairs": "Largest number of aligned phrases.",
     },
-    "blend": {"members": "Methods joined by '+'; auto: what the teacher serves."},
+    "blend": {"members": "Methods joined by '+'; auto: those that the teacher supports."},
     "l2e": {
         "formulation": "What it learns to imitate: labelling, ranking or regression.",
-        "signed": "Rank signed scores instead of their sizes.",
+        "signed": "Rank signed scores instead of their magnitudes.",
         "width": "Width of the network.",
         "layers": "Layers of the network.",
         "heads": "Attention heads of the network.",
-        "dropout": "Dropout while it learns.",
-        "positions": "The network knows where a unit stands.",
-        "embeddings": "The teacher's (frozen), or its own.",
-        "buckets": "Into how many classes a regression's answers are cut.",
+        "dropout": "Dropout during training.",
+        "positions": "The network sees the position of each unit.",
+        "embeddings": "teacher (its frozen embeddings) or own.",
+        "buckets": "Number of classes into which regression scores are cut.",
     },
 }
 
 
 def option_help(method: str, option: str) -> str:
-    """What an option of a method means, in one line; empty for options of other packages."""
+    """The help line of a method's option; empty for options of other packages."""
     return OWN_OPTIONS.get(method, {}).get(option, OPTIONS.get(option, ""))

@@ -1,6 +1,6 @@
-"""What the four papers used, as far as it is known: target, scale, place of the gradient, baseline, signs, units.
+"""Options of the four papers, as far as they are known: target, scale, gradient level, baseline, signs, units.
 
-`docs/explainers.md` has the table, and what cannot be said in options. What a caller says himself wins over a preset.
+`docs/explainers.md` has the table, and what options cannot express. Options of the caller override a preset.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from didact.registry import unknown_name_message
 
 @dataclass(frozen=True)
 class Preset:
-    """`common` goes to every method that knows the option, `methods` to the one it names."""
+    """Options of one paper: `common` for every method that has the option, `methods` for single methods."""
 
     common: Mapping[str, Any]
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -22,11 +22,11 @@ class Preset:
         return dict(self.common) | dict(self.methods.get(method, {}))
 
 
-_PIECES: Final[Mapping[str, Any]] = {"target": "predicted", "special": True, "level": "token", "at": "embedding"}
+_TOKENS: Final[Mapping[str, Any]] = {"target": "predicted", "special": True, "level": "token", "at": "embedding"}
 
 PRESETS: Final[Mapping[str, Preset]] = {
     "pruthi": Preset(
-        {**_PIECES, "scale": "log_probability", "replace": "zero"},
+        {**_TOKENS, "scale": "log_probability", "replace": "zero"},
         {
             "integrated_gradients": {"baseline": "pad", "steps": 50},
             "gradient_norm": {"at": "word"},
@@ -35,7 +35,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "smat": Preset(
-        {**_PIECES, "scale": "logit", "replace": "zero"},
+        {**_TOKENS, "scale": "logit", "replace": "zero"},
         {
             "gradient_input": {"normalise": "softmax(temperature=0.1)"},
             "gradient_norm": {"normalise": "softmax"},
@@ -53,7 +53,7 @@ PRESETS: Final[Mapping[str, Preset]] = {
         },
     ),
     "neely": Preset(
-        {**_PIECES, "scale": "probability", "absolute": True, "baseline": "pad", "replace": "pad"},
+        {**_TOKENS, "scale": "probability", "absolute": True, "baseline": "pad", "replace": "pad"},
         {
             "integrated_gradients": {"steps": 50},
             "gradient_shap": {"samples": 5, "background": 5},

@@ -1,34 +1,35 @@
-"""Rules in the place of derivatives: what DeepLIFT and LRP share.
+"""Backward rules that replace derivatives: the base of DeepLIFT and LRP.
 
-While a model runs inside `Rules`, every torch function it calls passes by. Linear ones keep their derivative. Those
-that are not linear are sorted into a few kinds (a function of each number, a product, a division, a softmax, a sum
-with constants), and each method says what the derivative of a kind is. Longer functions are first written out in
-these kinds. What has no rule keeps its derivative; the residual of the explanation tells when that matters.
+`Rules` is a `TorchFunctionMode`. It intercepts every torch function that a model calls inside it. Linear functions
+keep their derivative. The others belong to a few kinds: elementwise functions, products, divisions, softmax, maxima,
+and sums with constants. A subclass defines the derivative of each kind. Composite functions (LayerNorm, attention, …)
+are first decomposed into these kinds. A function without a rule keeps its derivative; the completeness error of the
+explanation shows whether that matters.
 
-Parameters are frozen meanwhile, so a tensor that requires a gradient is one that depends on the input.
+Parameters are frozen during the run, so a tensor that requires a gradient is one that depends on the input.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from inspect import signature
 from typing import Any, Final, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode, handle_torch_function
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from didact.explainers.decompositions import WRITTEN_OUT
-from didact.explainers.derivatives import Numbers, depends, tensors
+from didact.explainers.activations import apply_activation
+from didact.explainers.decompositions import DECOMPOSITIONS
+from didact.explainers.derivatives import Elementwise, depends_on_input, tensors_in
 
 Function = Callable[..., Any]
-Choice = Callable[[Tensor], tuple[Tensor, Tensor]]  # some of the numbers, and their places along the last dimension
+MaxWithIndices = Callable[[Tensor], tuple[Tensor, Tensor]]  # maxima, and their indices along the last dimension
 
 
 class Call(NamedTuple):
-    """A torch function as a model called it. `name` is the same for all spellings of one function."""
+    """A call of a torch function. `name` is the same for all spellings: `add`, `Tensor.add_`, `__radd__`, …"""
 
     name: str
     func: Function
@@ -36,20 +37,20 @@ class Call(NamedTuple):
     options: dict[str, Any]
 
     def result(self) -> Any:
-        """What torch answers."""
+        """What torch returns for this call."""
         return self.func(*self.args, **self.options)
 
 
-class Kind(NamedTuple):
-    """What a torch function is to the rules. `name` is the same for all spellings of one function."""
+class RuleEntry(NamedTuple):
+    """The rule of a torch function: method `_{rule}` of `Rules`. `name` is the same for all spellings."""
 
     name: str
     rule: str
-    plain: Function | None = None  # the same without writing into the first argument, for functions that do
+    out_of_place: Function | None = None  # the out-of-place form of an in-place function
 
 
-# Functions of each number by itself.
-BENT: Final = frozenset({
+# Elementwise functions: with kinks, smooth, and those whose curvature depends on the scale of x.
+PIECEWISE: Final = frozenset({
     "relu", "relu6", "leaky_relu", "abs", "clamp", "clamp_min", "clamp_max", "clip", "hardtanh", "hardsigmoid",
     "hardswish", "threshold",
 })  # fmt: skip
@@ -76,31 +77,32 @@ _OPERATORS: Final = {
 
 
 class Rules(TorchFunctionMode, ABC):
-    """The mode a model runs in: hands each function that is not linear in the input to its rule."""
+    """Torch function mode that passes each function that is not linear in the input to its rule."""
 
     def __torch_function__(
         self, func: Function, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         options = {} if kwargs is None else dict(kwargs)
-        kind = _KINDS.get(func)
-        if kind is None or not torch.is_grad_enabled() or not any(map(depends, tensors((*args, *options.values())))):
+        entry = _RULES.get(func)
+        tensors = tensors_in((*args, *options.values()))
+        if entry is None or not torch.is_grad_enabled() or not any(map(depends_on_input, tensors)):
             return func(*args, **options)
-        if kind.rule != "sum":
+        if entry.rule != "sum":
             args = _positional(args, options)
-        rule = getattr(self, f"_{kind.rule}")
-        if kind.plain is None and not options.pop("inplace", False):
-            return rule(Call(kind.name, func, args, options))
-        # The rule works on a copy, and the result is written over what was to be changed.
-        result = rule(Call(kind.name, kind.plain or func, (args[0].clone(), *args[1:]), options))
+        rule = getattr(self, f"_{entry.rule}")
+        if entry.out_of_place is None and not options.pop("inplace", False):
+            return rule(Call(entry.name, func, args, options))
+        # In place: the rule works on a copy, and its result overwrites the first argument.
+        result = rule(Call(entry.name, entry.out_of_place or func, (args[0].clone(), *args[1:]), options))
         return args[0].copy_(result)
 
-    # -- sorting ------------------------------------------------------------------------------------------------------
+    # -- dispatch -----------------------------------------------------------------------------------------------------
 
-    def _numbers(self, call: Call) -> Any:
-        if not call.args or any(True for _ in tensors((*call.args[1:], *call.options.values()))):
+    def _elementwise(self, call: Call) -> Any:
+        if not call.args or any(True for _ in tensors_in((*call.args[1:], *call.options.values()))):
             return call.result()
         values, *rest = call.args
-        return self.numbers(call.name, lambda values: call.func(values, *rest, **call.options), values)
+        return self.elementwise(call.name, lambda values: call.func(values, *rest, **call.options), values)
 
     def _power(self, call: Call) -> Any:
         base, exponent = call.args
@@ -108,12 +110,12 @@ class Rules(TorchFunctionMode, ABC):
             if exponent == 2:
                 return self._squared(base)
             name = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}.get(exponent, call.name)
-            return self.numbers(name, lambda values: values**exponent, base)
+            return self.elementwise(name, lambda values: values**exponent, base)
         if isinstance(exponent, Tensor) and isinstance(base, int | float):
-            return self.numbers("exp", lambda values: base**values, exponent)
+            return self.elementwise("exp", lambda values: base**values, exponent)
         return call.result()
 
-    def _raised(self, call: Call) -> Any:
+    def _reversed_power(self, call: Call) -> Any:
         return self._power(Call("pow", torch.pow, call.args[::-1], {}))
 
     def _square(self, call: Call) -> Any:
@@ -123,13 +125,13 @@ class Rules(TorchFunctionMode, ABC):
         return self.product(Call("mul", torch.mul, (values, values), {}))
 
     def _product(self, call: Call) -> Any:
-        return call.result() if sum(map(depends, tensors(call.args))) < 2 else self.product(call)
+        return call.result() if sum(map(depends_on_input, tensors_in(call.args))) < 2 else self.product(call)
 
     def _division(self, call: Call) -> Any:
-        above, below = call.args if call.name != "divided_by" else call.args[::-1]
-        if not depends(below) or call.options.get("rounding_mode") is not None:
+        numerator, denominator = call.args if call.name != "divided_by" else call.args[::-1]
+        if not depends_on_input(denominator) or call.options.get("rounding_mode") is not None:
             return call.result()
-        return self.division(above, below)
+        return self.division(numerator, denominator)
 
     def _softmax(self, call: Call) -> Any:
         values, dim, dtype = _softmax_arguments(*call.args, **call.options)
@@ -143,23 +145,23 @@ class Rules(TorchFunctionMode, ABC):
     def _logsumexp(self, call: Call) -> Any:
         values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim)
-        found = self.logsumexp(values, dims)
-        return found if keepdim else found.squeeze(dims)
+        result = self.logsumexp(values, dims)
+        return result if keepdim else result.squeeze(dims)
 
     def _amax(self, call: Call) -> Any:
         values, dim, keepdim = _reduction_arguments(*call.args, **call.options)
         dims = (dim,) if isinstance(dim, int) else tuple(dim) or tuple(range(values.dim()))
         if not dims:
             return values
-        places = sorted(one % values.dim() for one in dims)
-        flat = values.movedim(places, tuple(range(-len(places), 0))).flatten(-len(places))
-        found = self.largest(call.name, flat, lambda numbers: numbers.max(-1, keepdim=True)).squeeze(-1)
-        for place in places if keepdim else ():
-            found = found.unsqueeze(place)
-        return found
+        axes = sorted(dimension % values.dim() for dimension in dims)
+        flat = values.movedim(axes, tuple(range(-len(axes), 0))).flatten(-len(axes))
+        result = self.maximum(call.name, flat, lambda candidates: candidates.max(-1, keepdim=True)).squeeze(-1)
+        for axis in axes if keepdim else ():
+            result = result.unsqueeze(axis)
+        return result
 
     def _max(self, call: Call) -> Any:
-        """`max` and `min`: of all numbers, of two tensors, or along a dimension with the places of what was found."""
+        """`max` and `min`: of all elements, of two tensors, or along a dimension (then with indices)."""
         values, *rest = call.args
         other = rest[0] if rest else call.options.get("other")
         with self:
@@ -170,8 +172,8 @@ class Rules(TorchFunctionMode, ABC):
         with torch.no_grad():
             indices = call.result().indices
         with self:
-            found = getattr(values, f"a{call.name}")(*rest, **call.options)
-        return getattr(torch.return_types, call.name)((found, indices))
+            result = getattr(values, f"a{call.name}")(*rest, **call.options)
+        return getattr(torch.return_types, call.name)((result, indices))
 
     def _max_pool(self, call: Call) -> Any:
         values, *rest = call.args
@@ -181,28 +183,28 @@ class Rules(TorchFunctionMode, ABC):
         with torch.no_grad():
             pooled, indices = pool(values, *rest)
 
-        def choose(numbers: Tensor) -> tuple[Tensor, Tensor]:
-            found = pool(numbers.unflatten(-1, values.shape[-spatial:]), *rest)
-            return found[0].flatten(-spatial), found[1].flatten(-spatial)
+        def max_with_indices(candidates: Tensor) -> tuple[Tensor, Tensor]:
+            values_and_indices = pool(candidates.unflatten(-1, values.shape[-spatial:]), *rest)
+            return values_and_indices[0].flatten(-spatial), values_and_indices[1].flatten(-spatial)
 
-        found = self.largest(call.name, values.flatten(-spatial), choose).reshape(pooled.shape)
-        return (found, indices) if with_indices else found
+        result = self.maximum(call.name, values.flatten(-spatial), max_with_indices).reshape(pooled.shape)
+        return (result, indices) if with_indices else result
 
     def _sum(self, call: Call) -> Any:
         return self.sum(call)
 
-    def _whole(self, call: Call) -> Any:
+    def _activation(self, call: Call) -> Any:
         values, function = call.args
-        return self.numbers(call.name, function, values)
+        return self.elementwise(call.name, function, values)
 
-    def _written_out(self, call: Call) -> Any:
-        longer = WRITTEN_OUT[call.name]
+    def _decompose(self, call: Call) -> Any:
+        decomposition = DECOMPOSITIONS[call.name]
         try:
-            signature(longer).bind(*call.args, **call.options)
-        except TypeError:  # called in a way we do not know
+            signature(decomposition).bind(*call.args, **call.options)
+        except TypeError:  # an unknown signature
             return call.result()
         with self:
-            return longer(*call.args, **call.options)
+            return decomposition(*call.args, **call.options)
 
     def _convolution(self, call: Call) -> Any:
         args, options = call.args, call.options
@@ -212,84 +214,55 @@ class Rules(TorchFunctionMode, ABC):
         bias = rest[0] if rest else options.get("bias")
         if bias is None:
             return call.func(*args, **options)
-        others = {key: one for key, one in options.items() if key != "bias"}
-        found = call.func(values, weight, None, *rest[1:], **others)
+        remaining = {key: value for key, value in options.items() if key != "bias"}
+        result = call.func(values, weight, None, *rest[1:], **remaining)
         with self:
-            return found + bias.reshape(-1, *[1] * (weight.dim() - 2))
+            return result + bias.reshape(-1, *[1] * (weight.dim() - 2))
 
     def _linear(self, call: Call) -> Any:
         return self.linear(*call.args, **call.options)
 
-    # -- what a method says -------------------------------------------------------------------------------------------
+    # -- rules of a method --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def numbers(self, name: str, function: Numbers, values: Tensor) -> Tensor:
-        """A function of each number by itself."""
+    def elementwise(self, name: str, function: Elementwise, values: Tensor) -> Tensor:
+        """An elementwise function. `name` is its name in torch."""
 
     @abstractmethod
     def product(self, call: Call) -> Tensor:
-        """A function that is linear in each of two or more dependent tensors: products, matrix products, einsum."""
+        """A function that is linear in each of two or more dependent tensors: product, matrix product, einsum."""
 
     @abstractmethod
-    def division(self, above: Tensor | float, below: Tensor) -> Tensor:
-        """By a dependent tensor."""
+    def division(self, numerator: Tensor | float, denominator: Tensor) -> Tensor:
+        """Division by a tensor that depends on the input."""
 
     @abstractmethod
     def softmax(self, values: Tensor, dim: int) -> Tensor: ...
 
     @abstractmethod
     def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
-        """The dimensions stay, with length 1."""
+        """The reduced dimensions stay, with length 1."""
 
     @abstractmethod
-    def largest(self, name: str, values: Tensor, choose: Choice) -> Tensor:
-        """The largest numbers of some sets; `choose` finds them and their places along the last dimension."""
+    def maximum(self, name: str, values: Tensor, max_with_indices: MaxWithIndices) -> Tensor:
+        """Maxima. `max_with_indices` returns them and their indices along the last dimension."""
 
     def sum(self, call: Call) -> Tensor:
-        """Dependent tensors and constants put together, linearly: the derivative stands."""
+        """A linear combination of dependent tensors and constants. By default it keeps its derivative."""
         return call.result()
 
     def linear(self, values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """`weight` applied to the last dimension: the derivative stands."""
+        """`weight` applied to the last dimension. By default it keeps its derivative."""
         return F.linear(values, weight, bias)
 
 
 def _positional(args: Sequence[Any], options: dict[str, Any]) -> Sequence[Any]:
-    """The arguments, with the first ones where they belong if they came by name."""
-    for place, names in enumerate((("input",), ("mat1", "batch1", "other", "exponent", "mat2"), ("mat2", "batch2"))):
+    """The arguments, with leading ones that were passed by name moved to their positions."""
+    for position, names in enumerate((("input",), ("mat1", "batch1", "other", "exponent", "mat2"), ("mat2", "batch2"))):
         for name in names:
-            if name in options and len(args) == place:
+            if name in options and len(args) == position:
                 args = (*args, options.pop(name))
     return args
-
-
-@contextmanager
-def activations_whole(model: nn.Module) -> Iterator[None]:
-    """Activations that transformers writes out in several operations (GPT-2's GELU) are one function of each number.
-
-    Taken apart, a good part of what `x · (1 + tanh …)` says would go to the 1.
-    """
-    written_out = [module for module in model.modules() if _is_activation(module)]
-
-    def whole(module: nn.Module, args: tuple[Any, ...], result: Tensor) -> Any:
-        if not depends(args[0]):
-            return result
-        return handle_torch_function(_whole, (args[0],), args[0], module.forward)
-
-    with ExitStack() as hooks:
-        for module in written_out:
-            hooks.enter_context(module.register_forward_hook(whole))
-        yield
-
-
-def _is_activation(module: nn.Module) -> bool:
-    where, name = type(module).__module__, type(module).__name__.lower()
-    written_out = where == "transformers.activations" or (where.startswith("transformers.") and name.endswith("gelu"))
-    return written_out and next(module.parameters(), None) is None
-
-
-def _whole(values: Tensor, function: Numbers) -> Tensor:
-    return function(values)
 
 
 def _softmax_arguments(
@@ -309,24 +282,24 @@ def _reduction_arguments(
 
 
 def _spellings(name: str) -> Iterator[tuple[Function, Function | None]]:
-    """A function wherever torch keeps it, and as an operator; with its plain form where it writes in place."""
-    for place in (torch, Tensor, F, torch.special, torch._C._nn, torch._C._linalg):  # type: ignore[attr-defined]
-        plain = getattr(place, name, None)
-        if callable(plain):
-            yield plain, None
-            if callable(writing := getattr(place, f"{name}_", None)):
-                yield writing, plain
-    for spelled in _OPERATORS.get(name, ()):
-        if callable(found := getattr(Tensor, spelled, None)):
-            yield found, getattr(Tensor, name) if spelled.startswith("__i") else None
+    """All functions and operators of this name in torch, with the out-of-place form of in-place ones."""
+    for namespace in (torch, Tensor, F, torch.special, torch._C._nn, torch._C._linalg):  # type: ignore[attr-defined]
+        function = getattr(namespace, name, None)
+        if callable(function):
+            yield function, None
+            if callable(in_place := getattr(namespace, f"{name}_", None)):
+                yield in_place, function
+    for operator in _OPERATORS.get(name, ()):
+        if callable(method := getattr(Tensor, operator, None)):
+            yield method, getattr(Tensor, name) if operator.startswith("__i") else None
 
 
-def _table() -> dict[Function, Kind]:
+def _table() -> dict[Function, RuleEntry]:
     rules: list[tuple[str, Iterable[str]]] = [
-        ("numbers", (BENT | SMOOTH | POWERS) - {"pow", "square"}),
+        ("elementwise", (PIECEWISE | SMOOTH | POWERS) - {"pow", "square"}),
         ("power", ["pow"]),
         ("square", ["square"]),
-        ("raised", ["raised"]),
+        ("reversed_power", ["raised"]),
         ("product", _PRODUCTS),
         ("division", (*_DIVISIONS, "divided_by")),
         ("softmax", ["softmax", "log_softmax"]),
@@ -337,13 +310,16 @@ def _table() -> dict[Function, Kind]:
         ("sum", _SUMS),
         ("linear", ["linear"]),
         ("convolution", ["conv1d", "conv2d"]),
-        ("written_out", WRITTEN_OUT),
+        ("decompose", DECOMPOSITIONS),
     ]
     table = {
-        func: Kind(name, rule, plain) for rule, names in rules for name in names for func, plain in _spellings(name)
+        func: RuleEntry(name, rule, out_of_place)
+        for rule, names in rules
+        for name in names
+        for func, out_of_place in _spellings(name)
     }
-    table[_whole] = Kind("activation", "whole")
+    table[apply_activation] = RuleEntry("activation", "activation")
     return table
 
 
-_KINDS: Final = _table()
+_RULES: Final = _table()

@@ -1,4 +1,4 @@
-"""Shapley values by permutations: what each unit adds to those that came before it, on average."""
+"""Shapley values by permutations: the mean marginal contribution of each unit in random orders."""
 
 from collections.abc import Sequence
 
@@ -8,17 +8,17 @@ from jaxtyping import Int
 from didact.core.perturb import DEFAULT
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError
-from didact.explainers.perturbation import Perturbation, Questions, RowValues, nothing_and_all
+from didact.explainers.perturbation import MaskSet, PerturbationExplainer, RowValues, empty_and_full
 
 
-class ShapleySampling(Perturbation):
-    """Castro et al. 2009; Štrumbelj and Kononenko 2014. Every permutation goes with its reverse.
+class ShapleySampling(PerturbationExplainer):
+    """Castro et al. 2009; Štrumbelj and Kononenko 2014. Every permutation is paired with its reverse.
 
-    The gains of one permutation sum to f(x) − f(x'), so scores do too.
+    The contributions of one permutation sum to f(x) − f(no unit), so the scores do, too.
     """
 
     version = 2  # 1 replaced units by zeros
-    adds_up = True
+    is_complete = True
 
     def __init__(
         self,
@@ -31,24 +31,26 @@ class ShapleySampling(Perturbation):
     ) -> None:
         super().__init__(replace=replace, level=level, seed=seed, batch_size=batch_size)
         if permutations < 2:
-            raise OptionError(f"Option 'permutations' of 'shapley_sampling' is at least 2, not {permutations}.")
+            raise OptionError(f"Option 'permutations' of 'shapley_sampling' must be at least 2, got {permutations}.")
         self.permutations = permutations
 
-    def ask(self, row: str, units: int) -> Questions:
-        order = self.draw(row, units)
-        arrived = order.argsort(1)[:, None] < np.arange(units + 1)[:, None]
-        return Questions(np.concatenate([nothing_and_all(units), arrived.reshape(-1, units)]), order)
+    def sample_masks(self, row: str, units: int) -> MaskSet:
+        orders = self.draw(row, units)
+        present = orders.argsort(1)[:, None] < np.arange(units + 1)[:, None]
+        return MaskSet(np.concatenate([empty_and_full(units), present.reshape(-1, units)]), orders)
 
-    def understand(self, asked: Sequence[Questions], answers: Sequence[RowValues]) -> list[RowValues]:
-        found = []
-        for one, values in zip(asked, answers, strict=True):
-            gains = np.zeros(one.extra.shape)
-            np.put_along_axis(gains, one.extra, np.diff(values[2:].reshape(len(gains), -1), axis=1), axis=1)
-            found.append(gains.mean(0))
-        return found
+    def to_scores(self, mask_sets: Sequence[MaskSet], outputs: Sequence[RowValues]) -> list[RowValues]:
+        scores = []
+        for mask_set, values in zip(mask_sets, outputs, strict=True):
+            contributions = np.zeros(mask_set.extra.shape)
+            np.put_along_axis(
+                contributions, mask_set.extra, np.diff(values[2:].reshape(len(contributions), -1), axis=1), axis=1
+            )
+            scores.append(contributions.mean(0))
+        return scores
 
     def draw(self, row: str, units: int) -> Int[np.ndarray, "permutation unit"]:
-        """Orders in which the units arrive: the first half drawn, the second half their reverses."""
+        """Orders in which units are added: the first half random, the second half their reverses."""
         generator = numpy_generator(self.seed, "shapley_sampling", row)
-        drawn = generator.random((-(-self.permutations // 2), units)).argsort(1)
-        return np.concatenate([drawn, drawn[:, ::-1]])[: self.permutations]
+        orders = generator.random((-(-self.permutations // 2), units)).argsort(1)
+        return np.concatenate([orders, orders[:, ::-1]])[: self.permutations]

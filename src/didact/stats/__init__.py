@@ -1,9 +1,9 @@
 """Statistics over seeds, rows and people. Numpy and scipy only; no torch in this package.
 
 - Comparisons: `contrast` is the difference between two groups of students with its standard error (a gain is the
-  contrast with `none`; `parts_of` in `didact.comparing.statistics` says of what), `claims` the rule for what may be
-  claimed, with the correction for many tests; `modes` finds students that failed to learn, `ranking` has ranks and
-  how far rankings agree.
+  contrast with `none`; `row_contributions` in `didact.comparing.statistics` makes its values), `claims` the rule for
+  what may be claimed, with the correction for many tests; `modes` finds students that failed to learn, `ranking` has
+  ranks and the agreement of rankings.
 - Studies with people: `crossed` (intervals), `permutation` (a test), `plackett_luce` (rankings), `concordance`
   (agreement), `power` (how many people are needed).
 

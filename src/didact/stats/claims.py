@@ -1,7 +1,7 @@
 """The one rule for claims: a family of contrasts, corrected by Holm, each shown with the interval of its step.
 
 A difference is claimed if its Holm-adjusted p is below `ALPHA`. That is so exactly where the interval shown excludes 0.
-Whatever a table or a report marks or says about a difference comes from here. docs/compare.md states the rule.
+All marks and statements about differences in tables and reports come from here. docs/compare.md states the rule.
 """
 
 from collections.abc import Sequence
@@ -41,10 +41,10 @@ class Claim:
 
 
 def claims(family: Sequence[Contrast], *, alpha: float = ALPHA, over_seeds: bool = True) -> list[Claim]:
-    """What may be claimed of each contrast, in the order given.
+    """Test a family of contrasts together. Returns one claim per contrast, in the same order.
 
-    The interval of a contrast is at the level of its step in Holm's procedure; from the first step that fails on, at
-    the level of that step. A contrast of one seed is not tested unless the claims are about rows alone
+    The interval of a contrast is at the level of its step in Holm's procedure; after the first step that fails, at the
+    level of that step. A contrast of one seed is not tested unless the claims are about rows alone
     (`over_seeds=False`).
     """
     if not 0 < alpha < 1:
@@ -52,26 +52,26 @@ def claims(family: Sequence[Contrast], *, alpha: float = ALPHA, over_seeds: bool
     p_values = [contrast.p if contrast.seeds > 1 or not over_seeds else None for contrast in family]
     adjusted = holm(p_values)
     order = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
-    found = [Claim(contrast, reason=ONE_SEED) for contrast in family]
+    results = [Claim(contrast, reason=ONE_SEED) for contrast in family]
     step = 0
     for _, index in order:
         contrast, p = family[index], adjusted[index]
         assert p is not None
         level = 1 - alpha / (len(order) - step)
         low, high = contrast.interval(level)
-        found[index] = Claim(contrast, p, low, high, level, p < alpha)
+        results[index] = Claim(contrast, p, low, high, level, p < alpha)
         step += p < alpha  # all that follow a failed step fail too, and keep its level
-    return found
+    return results
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Step-down adjusted p-values, in the order given. None stays None and does not count as a test."""
-    present = [(p, place) for place, p in enumerate(values) if p is not None]
+    """Holm's step-down adjusted p-values, in the same order. None stays None and does not count as a test."""
+    present = [(p, index) for index, p in enumerate(values) if p is not None]
     if any(not 0 <= p <= 1 for p, _ in present):
-        raise OptionError(f"A p-value is between 0 and 1; given were {', '.join(str(p) for p, _ in present)}.")
+        raise OptionError(f"p-values must be between 0 and 1, got {', '.join(str(p) for p, _ in present)}.")
     adjusted: list[float | None] = [None] * len(values)
     floor = 0.0
-    for step, (p, place) in enumerate(sorted(present)):
+    for step, (p, index) in enumerate(sorted(present)):
         floor = max(floor, min(1.0, (len(present) - step) * p))
-        adjusted[place] = floor
+        adjusted[index] = floor
     return adjusted

@@ -11,38 +11,40 @@ METRICS: Final = ("nominal", "ordinal", "interval")
 
 
 def kendall_w(ranks: Float[np.ndarray, "person method"]) -> float:
-    """1 where all rank alike, near 0 where nobody agrees. Ties share their mean rank and are corrected for.
+    """Kendall's W: 1 if all people rank alike, near 0 if they do not agree. Ties share their mean rank; W is corrected.
 
-    With S the sum of squared deviations of the sums of ranks, m people and n methods: 12 S / (m² (n³ − n) − m T), where
-    T sums t³ − t over the ties of everybody (Kendall and Gibbons, 1990). NaN with fewer than two people or methods, and
-    where everybody ties everything.
+    With S the sum of squared deviations of the rank sums, m people and n methods: 12 S / (m² (n³ − n) − m T), where T
+    sums t³ − t over the ties of all people (Kendall and Gibbons, 1990). NaN with fewer than two people or methods, and
+    if all people tie all methods.
     """
     from scipy import stats
 
     if np.isnan(ranks).any():
-        raise ShapeError("Kendall's W is of people who all ranked the same methods; leave out those who did not.")
+        raise ShapeError("Kendall's W needs people who all ranked the same methods; leave out those who did not.")
     people, methods = ranks.shape
     if people < 2 or methods < 2:
         return float("nan")
-    places = stats.rankdata(ranks, axis=1)
-    sums = places.sum(0)
-    ties = sum(float((sizes**3 - sizes).sum()) for row in places for sizes in [np.unique(row, return_counts=True)[1]])
-    most = people**2 * (methods**3 - methods) - people * ties
-    return float(12 * ((sums - sums.mean()) ** 2).sum() / most) if most > 0 else float("nan")
+    row_ranks = stats.rankdata(ranks, axis=1)
+    sums = row_ranks.sum(0)
+    ties = sum(
+        float((sizes**3 - sizes).sum()) for row in row_ranks for sizes in [np.unique(row, return_counts=True)[1]]
+    )
+    maximum = people**2 * (methods**3 - methods) - people * ties
+    return float(12 * ((sums - sums.mean()) ** 2).sum() / maximum) if maximum > 0 else float("nan")
 
 
 def krippendorff_alpha(values: Float[np.ndarray, "person unit"], *, metric: str) -> float:
-    """1 − observed ÷ expected disagreement; 0 is what chance gives, 1 agreement. NaN: the person did not answer.
+    """Krippendorff's α: 1 − observed / expected disagreement. 0 is chance level, 1 full agreement.
 
-    Krippendorff (2011), by values in the units that at least two people answered. `nominal`: values differ or do not;
-    `interval`: by their squared difference; `ordinal`: by the square of how many answers lie between them. NaN where no
-    unit has two answers, or where all answers are the same: then there is nothing to disagree about.
+    Krippendorff (2011), over the units that at least two people answered; NaN in `values` is a missing answer. The
+    distance of two values is `nominal` (0 or 1), `interval` (squared difference) or `ordinal` (square of the number of
+    answers between them). NaN if no unit has two answers, or if all answers are the same.
     """
     if metric not in METRICS:
-        raise OptionError(f"Option 'metric' is {', '.join(METRICS)}, not {metric!r}.")
+        raise OptionError(f"Option 'metric' must be {', '.join(METRICS)}, got {metric!r}.")
     values = values[:, (~np.isnan(values)).sum(0) > 1]
-    known = values[~np.isnan(values)]
-    scale, codes = np.unique(known, return_inverse=True)
+    answers = values[~np.isnan(values)]
+    scale, codes = np.unique(answers, return_inverse=True)
     if len(scale) < 2:
         return float("nan")
     _, units = np.nonzero(~np.isnan(values))

@@ -28,39 +28,40 @@ def crossed_contrast(
     """First minus second, for a measure that is a mean over rows. Both arms have the same seeds and rows in order.
 
     The variance is the unbiased one of a mean over two crossed samples, the degrees of freedom are Satterthwaite's.
-    With `strata`, a number per row, how strata differ is not left to chance: the right error of a mean of class
-    recalls, where the arms hold agreements times class weights. For Pearson's r pass `pearson_parts` of each arm.
+    With `strata` (a number per row), differences between strata are fixed and add no variance: the right error for a
+    mean of class recalls, if the arms hold agreements times class weights. For Pearson's r pass `pearson_terms` of each
+    arm.
     """
     _check(first, second)
-    parts = first - second
-    difference = float(parts.mean())
+    differences = first - second
+    difference = float(differences.mean())
     if strata is not None:
-        parts = _within_strata(parts, strata)
-    seeds, rows = parts.shape
-    center = parts.mean()
-    by_seed, by_row = parts.mean(1) - center, parts.mean(0) - center
-    rest = parts - center - by_seed[:, None] - by_row
-    per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)  # one seed has no spread: its sums are 0
+        differences = _remove_strata_effects(differences, strata)
+    seeds, rows = differences.shape
+    center = differences.mean()
+    by_seed, by_row = differences.mean(1) - center, differences.mean(0) - center
+    residuals = differences - center - by_seed[:, None] - by_row
+    per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)  # one seed has no variance: its sums are 0
     seed = float((by_seed**2).sum()) / seeds * per_seed
     row = float((by_row**2).sum()) / rows * per_row
-    cell = float((rest**2).sum()) / parts.size * per_seed * per_row
+    cell = float((residuals**2).sum()) / differences.size * per_seed * per_row
     total = max(seed + row - cell, seed, row)
-    slack = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
-    df = total**2 / slack if slack > 0 else 1.0
-    # Without this, two students who always give one class each would differ by 1e-17, with a standard error of 0.
-    tiny = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
-    difference, se = (value if abs(value) > tiny else 0.0 for value in (difference, float(np.sqrt(total))))
+    denominator = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
+    df = total**2 / denominator if denominator > 0 else 1.0
+    # Otherwise two students that always predict one class each would differ by 1e-17, with a standard error of 0.
+    rounding = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
+    difference, se = (value if abs(value) > rounding else 0.0 for value in (difference, float(np.sqrt(total))))
     return Contrast(difference, se, df, seeds, rows, seed, row, cell)
 
 
 def pairwise_contrasts(
     arms: Arms, *, strata: Int[np.ndarray, " _"] | None = None
 ) -> Iterator[tuple[str, str, Contrast]]:
-    """Every two arms with a shared seed. Seeds that one of the two lacks are left out of the pair."""
-    for (first, own), (second, other) in combinations(arms.items(), 2):
-        seeds = sorted(own.keys() & other.keys())
+    """Contrasts of all pairs of arms, over the seeds that both have. Pairs without a shared seed are skipped."""
+    for (first, first_arm), (second, second_arm) in combinations(arms.items(), 2):
+        seeds = sorted(first_arm.keys() & second_arm.keys())
         if seeds:
-            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (own, other)]
+            stacked = [np.stack([by_seed[seed] for seed in seeds]) for by_seed in (first_arm, second_arm)]
             yield first, second, crossed_contrast(*stacked, strata=strata)
 
 
@@ -69,20 +70,20 @@ def pearson_terms(
 ) -> Float[np.ndarray, "seed row"]:
     """Values whose mean over rows is a seed's r with `reference`, and whose deviations are each row's influence on r.
 
-    r of a constant arm is undefined and counts as 0: a student that always says the same predicts nothing.
+    r of a constant arm is undefined and counts as 0: a student with constant answers predicts nothing.
     """
     if reference.shape != outputs.shape[1:]:
         raise ShapeError(f"The reference has {len(reference)} rows, the students answered {outputs.shape[1]}.")
     if not (np.isfinite(reference).all() and np.isfinite(outputs).all()):
-        raise ShapeError("Outputs or reference have values that are not numbers; leave those rows out of both.")
-    outputs, reference = _standard(outputs), _standard(reference)
+        raise ShapeError("Outputs or reference have NaN or infinite values; leave those rows out of both.")
+    outputs, reference = _standardise(outputs), _standardise(reference)
     products = outputs * reference
     r = products.mean(1, keepdims=True)
     return np.asarray(products - r * ((outputs**2 + reference**2) / 2 - 1))
 
 
 def row_contrasts(values: Float[np.ndarray, "series row"]) -> list[Contrast | None]:
-    """The mean of each series over the rows that it has (NaN where not), as a contrast with 0 over rows alone.
+    """The mean of each series over its rows (NaN: missing), as a contrast with 0 over rows alone.
 
     None for a series with fewer than two rows.
     """
@@ -93,22 +94,22 @@ def row_contrasts(values: Float[np.ndarray, "series row"]) -> list[Contrast | No
     return contrasts
 
 
-def _standard(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*seed row"]:
-    """Mean 0 and variance 1 over rows, which leaves r as it is; 0 where constant."""
+def _standardise(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*seed row"]:
+    """Mean 0 and variance 1 over rows, which does not change r; 0 where constant."""
     centered = values - values.mean(-1, keepdims=True)
     varies = np.ptp(values, axis=-1, keepdims=True) > 0
     scale = np.sqrt((centered**2).mean(-1, keepdims=True))
     return np.divide(centered, scale, out=np.zeros_like(centered), where=varies & (scale > 0))
 
 
-def _within_strata(
-    parts: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
+def _remove_strata_effects(
+    values: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
 ) -> Float[np.ndarray, "seed row"]:
-    """The parts with the mean of every stratum moved to the overall mean."""
-    centered = parts.copy()
+    """The values with the mean of every stratum moved to the overall mean."""
+    centered = values.copy()
     for stratum in np.unique(strata):
         members = strata == stratum
-        centered[:, members] += parts.mean() - parts[:, members].mean()
+        centered[:, members] += values.mean() - values[:, members].mean()
     return centered
 
 
@@ -121,4 +122,4 @@ def _check(first: Float[np.ndarray, "_ _"], second: Float[np.ndarray, "_ _"]) ->
     if first.shape[0] < 1 or first.shape[1] < 2:
         raise ShapeError(f"A contrast needs at least 1 seed and 2 rows, got {first.shape[0]} and {first.shape[1]}.")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ShapeError("One of the arms has values that are not numbers; leave those rows out of both.")
+        raise ShapeError("One of the arms has NaN or infinite values; leave those rows out of both.")

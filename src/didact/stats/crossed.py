@@ -1,19 +1,19 @@
-"""Intervals of anything that is computed from answers of people about items, where not everybody answers everything.
+"""Intervals of statistics computed from answers of people about items, if not every person answers every item.
 
-People and items are both samples, so both are drawn anew, and an answer counts as often as its person times as often
-as its item (Owen, 2007). An estimate enters by its replicates under such weights, and by its influences: what each
-answer adds to it. The influences give the variance, the replicates the shape; `contrast.py` has the closed form for a
-mean over a full table.
+People and items are both samples, so both are resampled. The weight of an answer is the number of times its person was
+drawn times the number of times its item was drawn (Owen, 2007). An estimate is given by its replicates under such
+weights and by its influences, which are the contributions of single answers. The influences give the variance, the
+replicates the shape. `contrast.py` has the closed form for the mean of a full table.
 
-How often 95 % intervals hold the truth (20,000 simulated studies each, normal answers; people alike, or so different
-that they make four fifths of the variance), by people × items:
+Coverage of 95 % intervals in % (20,000 simulated studies each, normal answers; with equal people, and with people who
+make up four fifths of the variance), by people × items:
 
-    way                                                  3 × 60       5 × 40       10 × 20
-    percentiles of the draws                             99.5, 91.0   99.7, 95.8   99.8, 98.6
-    people count only where they differ beyond chance    96.6, 88.5   96.7, 91.8   96.7, 94.1
-    as here                                              98.6, 94.9   98.5, 95.6   98.1, 96.2
+    method                                               3 × 60       5 × 40       10 × 20
+    bootstrap percentiles                                99.5, 91.0   99.7, 95.8   99.8, 98.6
+    variance of people only if beyond chance             96.6, 88.5   96.7, 91.8   96.7, 94.1
+    this module                                          98.6, 94.9   98.5, 95.6   98.1, 96.2
 
-The second way is shorter where people are alike, but three people look alike by chance in one study of five.
+The second method has shorter intervals for equal people, but three people look equal by chance in one study of five.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from jaxtyping import Float, Int
 
 from didact.errors import OptionError, ShapeError
 
-_BLOCK: Final = 2_000_000  # draws held at a time
+_BLOCK: Final = 2_000_000  # draws in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class CrossedAnswers:
-    """Who answered what: person, item, and (where people were parted into groups) the group, as numbers from 0."""
+    """Person, item and group (if people were divided into groups) of each answer, as numbers from 0."""
 
     person: Int[np.ndarray, " cell"]
     item: Int[np.ndarray, " cell"]
@@ -38,13 +38,13 @@ class CrossedAnswers:
 
     @classmethod
     def of(cls, people: list[str], items: list[str], groups: list[str] | None = None) -> "CrossedAnswers":
-        """By names, one for each answer. A person belongs to one group."""
-        found = cls(_numbers(people), _numbers(items), _numbers(groups or [""] * len(people)))
-        if len(found.person) != len(found.item) or len(found.person) != len(found.group):
+        """From names, one per answer. A person belongs to one group."""
+        answers = cls(_number_names(people), _number_names(items), _number_names(groups or [""] * len(people)))
+        if len(answers.person) != len(answers.item) or len(answers.person) != len(answers.group):
             raise ShapeError("Each answer has one person, one item and one group.")
-        if len(set(zip(found.person.tolist(), found.group.tolist(), strict=True))) > found.people:
+        if len(set(zip(answers.person.tolist(), answers.group.tolist(), strict=True))) > answers.people:
             raise ShapeError("A person answers in one group only.")
-        return found
+        return answers
 
     @property
     def people(self) -> int:
@@ -56,22 +56,22 @@ class CrossedAnswers:
 
     def members(self) -> list[Int[np.ndarray, " _"]]:
         """The people of each group."""
-        return [np.unique(self.person[self.group == one]) for one in np.unique(self.group)]
+        return [np.unique(self.person[self.group == group]) for group in np.unique(self.group)]
 
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Variances of estimates as seen from people, from items and from what is left of single answers, with freedoms.
+    """Variances of estimates due to people, items and single answers, with their degrees of freedom.
 
-    The first two hold the third each: the variance is person + item − cell, and at least person, item and `least`.
+    `person` and `item` each include `cell`, so the total is person + item − cell, at least person, item and `floor`.
     """
 
     person: Float[np.ndarray, " quantity"]
     item: Float[np.ndarray, " quantity"]
     cell: Float[np.ndarray, " quantity"]
-    person_freedom: Float[np.ndarray, " quantity"]
-    item_freedom: float
-    cell_freedom: Float[np.ndarray, " quantity"]
+    person_df: Float[np.ndarray, " quantity"]
+    item_df: float
+    cell_df: Float[np.ndarray, " quantity"]
     floor: Float[np.ndarray, " quantity"]
 
     @property
@@ -80,48 +80,48 @@ class Variances:
         return np.maximum(self.person + self.item - self.cell, floor)
 
     @property
-    def freedom(self) -> Float[np.ndarray, " quantity"]:
-        """Satterthwaite's, of the total. Few people have little: how much they differ is hardly known."""
-        slack = self.person**2 / self.person_freedom + self.item**2 / self.item_freedom
-        slack += self.cell**2 / self.cell_freedom
-        return np.divide(self.total**2, slack, out=np.full(len(slack), np.inf), where=slack > 0)
+    def df(self) -> Float[np.ndarray, " quantity"]:
+        """Satterthwaite's degrees of freedom of the total. Few people give few, as their variance is uncertain."""
+        denominator = self.person**2 / self.person_df + self.item**2 / self.item_df
+        denominator += self.cell**2 / self.cell_df
+        return np.divide(self.total**2, denominator, out=np.full(len(denominator), np.inf), where=denominator > 0)
 
     def for_same_people(self) -> "Variances":
-        """The variance if the same people judged other items: what an estimate says of them, and of nobody else."""
+        """The variances if the same people judged other items, for statements about these people only."""
         none = np.zeros_like(self.item)
-        return replace(self, person=none, cell=none, floor=self.floor if np.isfinite(self.item_freedom) else none)
+        return replace(self, person=none, cell=none, floor=self.floor if np.isfinite(self.item_df) else none)
 
     def moderated(self, *, df_factor: float) -> "Variances":
-        """With variances from people drawn halfway to their mean over quantities, with `freedoms` times the freedom.
+        """With person variances shrunk halfway to their mean over quantities, and `df_factor` times the df.
 
-        For statements about all quantities at once: of three people, one pair of methods in five looks by chance as if
-        they all agreed, and another as if they had nothing in common. All six 95 % intervals of pairs of four methods
-        hold the truth in 89 % of studies of 3 people × 60 items without it, and in 97 % with it, at half the length;
-        where people differ in one method alone, and wildly, in 93 % (against 95 %).
+        For statements about all quantities at once: with three people, one pair of methods in five looks by chance as
+        if they all agreed, and another as if they had nothing in common. For pairs of four methods in studies of 3
+        people × 60 items, all six 95 % intervals cover the truth in 89 % of studies without it, and in 97 % with it, at
+        half the length; if people differ widely in one method only, in 93 % (instead of 95 %).
         """
         person = (self.person + self.person.mean()) / 2
-        return replace(self, person=person, person_freedom=self.person_freedom * df_factor)
+        return replace(self, person=person, person_df=self.person_df * df_factor)
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Ends of intervals, NaN where answers say nothing about how sure an estimate is. `error` is the standard error."""
+    """Ends of intervals, with standard error and df. NaN if the answers do not determine the uncertainty."""
 
     low: Float[np.ndarray, " quantity"]
     high: Float[np.ndarray, " quantity"]
     error: Float[np.ndarray, " quantity"]
-    freedom: Float[np.ndarray, " quantity"]
+    df: Float[np.ndarray, " quantity"]
 
 
 def crossed_weights(cells: CrossedAnswers, *, replicates: int, seed: int) -> Float[np.ndarray, "replicate cell"]:
-    """How often each answer counts. People are drawn within their groups, items once for all."""
+    """The bootstrap weight of each answer. People are resampled within their groups, items once for all groups."""
     if replicates < 1:
-        raise OptionError(f"replicates is at least 1, not {replicates}.")
+        raise OptionError(f"replicates must be at least 1, got {replicates}.")
     people = np.ones((replicates, cells.people))
-    for number, members in enumerate(cells.members()):
+    for group_number, members in enumerate(cells.members()):
         if len(members) > 1:
-            people[:, members] = _drawn(len(members), replicates, seed * 1009 + number + 1)
-    items = _drawn(cells.items, replicates, seed * 1009) if cells.items > 1 else np.ones((replicates, 1))
+            people[:, members] = _resample(len(members), replicates, seed * 1009 + group_number + 1)
+    items = _resample(cells.items, replicates, seed * 1009) if cells.items > 1 else np.ones((replicates, 1))
     return np.asarray(people[:, cells.person] * items[:, cells.item])
 
 
@@ -131,32 +131,36 @@ def crossed_variances(
     *,
     floor: Float[np.ndarray, " quantity"] | None = None,
 ) -> Variances:
-    """From sums of influences by person and by item, and from what both leave. A group of one tells nothing of people.
+    """Variances from sums of influences by person and by item, and from the residuals of both.
 
-    `least` is the variance that is there in any case.
+    A group of one person does not contribute to the variance of people. `floor` is a lower bound of the variance.
     """
     if len(influence) != len(cells.person):
-        raise ShapeError(f"{len(influence)} influences of {len(cells.person)} answers: there must be one for each.")
+        raise ShapeError(
+            f"There must be one influence per answer, got {len(influence)} for {len(cells.person)} answers."
+        )
     by_person, by_item = _sums(influence, cells.person, cells.people), _sums(influence, cells.item, cells.items)
     width = influence.shape[1]
-    person, cell, person_slack, cell_slack = (np.zeros(width) for _ in range(4))
+    person, cell, person_denominator, cell_denominator = (np.zeros(width) for _ in range(4))
     for number, members in zip(np.unique(cells.group), cells.members(), strict=True):
         if len(members) > 1:
-            own = ((by_person[members] - by_person[members].mean(0)) ** 2).sum(0) * len(members) / (len(members) - 1)
-            person += own
-            person_slack += own**2 / (len(members) - 1)
+            variance = (
+                ((by_person[members] - by_person[members].mean(0)) ** 2).sum(0) * len(members) / (len(members) - 1)
+            )
+            person += variance
+            person_denominator += variance**2 / (len(members) - 1)
         rows = cells.group == number
-        left, free = remove_effects(influence[rows], [cells.person[rows], cells.item[rows]])
-        if free > 0:
-            own = (left**2).sum(0) * rows.sum() / free
-            cell += own
-            cell_slack += own**2 / free
-    item, item_freedom = np.zeros(width), np.inf  # one item tells nothing of items
+        residuals, df = remove_effects(influence[rows], [cells.person[rows], cells.item[rows]])
+        if df > 0:
+            variance = (residuals**2).sum(0) * rows.sum() / df
+            cell += variance
+            cell_denominator += variance**2 / df
+    item, item_df = np.zeros(width), np.inf  # one item gives no variance of items
     if cells.items > 1:
-        item_freedom = float(cells.items - 1)
-        item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / item_freedom
+        item_df = float(cells.items - 1)
+        item = ((by_item - by_item.mean(0)) ** 2).sum(0) * cells.items / item_df
     return Variances(
-        person, item, cell, _freedom(person, person_slack), item_freedom, _freedom(cell, cell_slack),
+        person, item, cell, _satterthwaite(person, person_denominator), item_df, _satterthwaite(cell, cell_denominator),
         np.zeros(width) if floor is None else floor,
     )  # fmt: skip
 
@@ -169,82 +173,85 @@ def crossed_intervals(
     level: float = 0.95,
     critical: float | None = None,
 ) -> Intervals:
-    """As wide as Student's t and the variance say, and as lopsided as the replicates are.
+    """Intervals with the width of Student's t and the asymmetry of the replicates.
 
-    `critical` is the normal quantile to go by instead of that of `level`, as `together` gives it for many intervals.
+    `critical` is a normal quantile that replaces that of `level`, such as `simultaneous_quantile` of many intervals.
     """
     from scipy import stats
 
     if not 0 < level < 1:
-        raise OptionError(f"level is between 0 and 1, not {level}.")
+        raise OptionError(f"level must be between 0 and 1, got {level}.")
     tail = (1 + level) / 2 if critical is None else float(stats.norm.cdf(critical))
     error = np.sqrt(variances.total)
     low, middle, high = np.quantile(replicates, [(1 - level) / 2, 0.5, (1 + level) / 2], axis=0)
     span = high - low
-    share = np.divide(middle - low, span, out=np.full(len(error), 0.5), where=span > 0)
-    wide = 2 * stats.t.ppf(tail, np.minimum(variances.freedom, 1e6)) * error
-    known = error > 0
-    ends = [np.where(known, estimates - share * wide, np.nan), np.where(known, estimates + (1 - share) * wide, np.nan)]
-    return Intervals(ends[0], ends[1], np.where(known, error, np.nan), variances.freedom)
+    lower_share = np.divide(middle - low, span, out=np.full(len(error), 0.5), where=span > 0)
+    width = 2 * stats.t.ppf(tail, np.minimum(variances.df, 1e6)) * error
+    is_known = error > 0
+    ends = [
+        np.where(is_known, estimates - lower_share * width, np.nan),
+        np.where(is_known, estimates + (1 - lower_share) * width, np.nan),
+    ]
+    return Intervals(ends[0], ends[1], np.where(is_known, error, np.nan), variances.df)
 
 
 def simultaneous_quantile(replicates: Float[np.ndarray, "replicate quantity"], *, level: float) -> float:
-    """The normal quantile at which all intervals hold at once, from the largest |t| of each replicate.
+    """The normal quantile at which all intervals hold simultaneously, from the largest |t| of each replicate.
 
     It lies between the quantile of one interval and that of Bonferroni.
     """
     from scipy import stats
 
-    spread = replicates.std(0)
-    moving = spread > 0
-    one = float(stats.norm.ppf((1 + level) / 2))
-    if not moving.any():
-        return one
-    largest = (np.abs(replicates - replicates.mean(0))[:, moving] / spread[moving]).max(1)
-    most = float(stats.norm.ppf(1 - (1 - level) / 2 / moving.sum()))
-    return float(np.clip(np.quantile(largest, level), one, most))
+    deviations = replicates.std(0)
+    varies = deviations > 0
+    single = float(stats.norm.ppf((1 + level) / 2))
+    if not varies.any():
+        return single
+    largest = (np.abs(replicates - replicates.mean(0))[:, varies] / deviations[varies]).max(1)
+    bonferroni = float(stats.norm.ppf(1 - (1 - level) / 2 / varies.sum()))
+    return float(np.clip(np.quantile(largest, level), single, bonferroni))
 
 
-def _drawn(size: int, replicates: int, seed: int) -> Float[np.ndarray, "replicate _"]:
-    """How often each of `size` is drawn, with replacement. Indices and bincount are faster than `multinomial`."""
-    dice = np.random.default_rng(seed)
+def _resample(size: int, replicates: int, seed: int) -> Float[np.ndarray, "replicate _"]:
+    """Counts of `size` draws with replacement. Indices and bincount are faster than `multinomial`."""
+    rng = np.random.default_rng(seed)
     blocks = []
     for start in range(0, replicates, block := max(1, _BLOCK // size)):
         count = min(block, replicates - start)
-        drawn = dice.integers(size, size=(count, size)) + np.arange(count)[:, None] * size
-        blocks.append(np.bincount(drawn.ravel(), minlength=count * size).reshape(count, size))
+        indices = rng.integers(size, size=(count, size)) + np.arange(count)[:, None] * size
+        blocks.append(np.bincount(indices.ravel(), minlength=count * size).reshape(count, size))
     return np.concatenate(blocks).astype(np.float64)
 
 
 def remove_effects(
     values: Float[np.ndarray, "cell quantity"], effects: Sequence[Int[np.ndarray, " cell"]]
 ) -> tuple[Float[np.ndarray, "cell quantity"], int]:
-    """What a constant and these effects (of people, of items) do not explain, and how many degrees of freedom it has.
+    """Residuals of a constant and these effects (of people, of items), and their degrees of freedom.
 
-    By least squares, taking means away in turn until nothing changes.
+    Least squares, by subtracting means in turn until nothing changes.
     """
     numbers = [np.unique(effect, return_inverse=True)[1] for effect in effects]
-    left = values - values.mean(0)
-    scale = np.abs(left).max(initial=0.0)
-    for _ in range(1000):  # one round is enough where everybody answered everything
-        before = left
-        for index in numbers:
-            sizes = np.bincount(index)
-            left = left - (_sums(left, index, len(sizes)) / sizes[:, None])[index]
-        if np.abs(left - before).max(initial=0.0) <= 1e-10 * scale:
+    residuals = values - values.mean(0)
+    scale = np.abs(residuals).max(initial=0.0)
+    for _ in range(1000):  # one round is enough if every person answered every item
+        before = residuals
+        for level in numbers:
+            sizes = np.bincount(level)
+            residuals = residuals - (_sums(residuals, level, len(sizes)) / sizes[:, None])[level]
+        if np.abs(residuals - before).max(initial=0.0) <= 1e-10 * scale:
             break
-    return left, len(values) - 1 - sum(int(index.max(initial=0)) for index in numbers)
+    return residuals, len(values) - 1 - sum(int(level.max(initial=0)) for level in numbers)
 
 
-def _freedom(variance: Float[np.ndarray, " quantity"], slack: Float[np.ndarray, " quantity"]) -> np.ndarray:
-    return np.divide(variance**2, slack, out=np.ones(len(slack)), where=slack > 0)
+def _satterthwaite(variance: Float[np.ndarray, " quantity"], denominator: Float[np.ndarray, " quantity"]) -> np.ndarray:
+    return np.divide(variance**2, denominator, out=np.ones(len(denominator)), where=denominator > 0)
 
 
 def _sums(values: Float[np.ndarray, "cell quantity"], index: Int[np.ndarray, " cell"], count: int) -> np.ndarray:
-    found = np.zeros((count, values.shape[1]))
-    np.add.at(found, index, values)
-    return found
+    sums = np.zeros((count, values.shape[1]))
+    np.add.at(sums, index, values)
+    return sums
 
 
-def _numbers(names: list[str]) -> Int[np.ndarray, " cell"]:
+def _number_names(names: list[str]) -> Int[np.ndarray, " cell"]:
     return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""How many people a study needs, from how much people, items and single answers varied in one."""
+"""The number of people that a study needs, from the variances of people, items and single answers in another one."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 from didact.errors import OptionError
 from didact.stats.crossed import CrossedAnswers, Variances
 
-MOST: Final = 1_000_000  # people; more nobody asks
+MAX_PEOPLE: Final = 1_000_000  # an upper bound for the search
 
 
 @dataclass(frozen=True)
 class VarianceComponents:
     """Variances of one difference between methods: between people, between items, and of single answers.
 
-    `groups` is 2 where the two methods are judged by different people: people are then counted in each of them.
+    `groups` is 2 if different people judge the two methods; numbers of people are then per group.
     """
 
     person: float
@@ -26,10 +26,13 @@ class VarianceComponents:
 
     @classmethod
     def of(cls, variances: Variances, cells: CrossedAnswers, quantity: int) -> "VarianceComponents":
-        """What the variance of an estimate says of its parts. A part that looks negative is 0."""
+        """The components behind the variances of an estimate. Negative ones are set to 0."""
         members = cells.members()
-        people, answers = np.mean([len(one) for one in members]), len(cells.person) / len(members)
-        person, item, cell = (float(one[quantity]) for one in (variances.person, variances.item, variances.cell))
+        people, answers = (
+            np.mean([len(people_of_group) for people_of_group in members]),
+            len(cells.person) / len(members),
+        )
+        person, item, cell = (float(effect[quantity]) for effect in (variances.person, variances.item, variances.cell))
         return cls(
             person=max(0.0, person - cell) * float(people),
             item=max(0.0, item - cell) * cells.items,
@@ -39,10 +42,10 @@ class VarianceComponents:
 
 
 @dataclass(frozen=True)
-class Needed:
-    """How many `people` (in each group), with how many `items`, tell a `difference`. None: no number would do.
+class SampleSize:
+    """The number of `people` (per group) and `items` that detect a `difference`. None: no number of people suffices.
 
-    `limit` says what stands in the way where more people do not help.
+    `limit` is the obstacle if more people do not help.
     """
 
     difference: float
@@ -51,52 +54,54 @@ class Needed:
     limit: str = ""
 
 
-def variance(parts: VarianceComponents, *, people: int, items: int) -> float:
-    """Of the difference, in a study of that size."""
-    return parts.person / people + parts.item / items + parts.cell / (people * items)
+def variance(components: VarianceComponents, *, people: int, items: int) -> float:
+    """The variance of the difference in a study of that size."""
+    return components.person / people + components.item / items + components.cell / (people * items)
 
 
 def detectable_difference(
-    parts: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
+    components: VarianceComponents, *, people: int, items: int, power: float = 0.8, level: float = 0.05
 ) -> float:
-    """The smallest difference that a study of that size tells from 0 with that power, by a two-sided t-test."""
+    """The smallest difference that a two-sided t-test in a study of that size detects with that power."""
     from scipy.special import stdtrit
 
     if people < 2:
-        raise OptionError(f"A study that says something about people needs at least 2, not {people}.")
-    single = parts.cell / (people * items)
-    from_person, from_item = parts.person / people + single, parts.item / items + single
-    free = parts.groups * (people - 1)
-    slack = from_person**2 / free + (from_item**2 + single**2 / free) / max(items - 1, 1)
+        raise OptionError(f"people must be at least 2 for statements about people, got {people}.")
+    single = components.cell / (people * items)
+    from_person, from_item = components.person / people + single, components.item / items + single
+    df_people = components.groups * (people - 1)
+    denominator = from_person**2 / df_people + (from_item**2 + single**2 / df_people) / max(items - 1, 1)
     total = from_person + from_item - single
-    freedom = min(total**2 / slack, 1e6) if slack > 0 else 1e6
-    return float((stdtrit(freedom, 1 - level / 2) + stdtrit(freedom, power)) * np.sqrt(total))
+    df = min(total**2 / denominator, 1e6) if denominator > 0 else 1e6
+    return float((stdtrit(df, 1 - level / 2) + stdtrit(df, power)) * np.sqrt(total))
 
 
 def people_needed(
-    parts: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
-) -> Needed:
-    """The fewest people that tell `difference` with that power; where items are too few for any number, of how many.
+    components: VarianceComponents, *, difference: float, items: int, power: float = 0.8, level: float = 0.05
+) -> SampleSize:
+    """The fewest people that detect `difference` with that power. If the items are too few, also more items.
 
-    The items then asked for are as many as leave people half of the variance that is allowed.
+    The larger number of items is chosen such that half of the allowed variance is left to people.
     """
     from scipy.special import ndtri
 
     if not difference > 0 or not np.isfinite(difference):
-        raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
-    found = _fewest(parts, difference, items, power, level)
-    if found is not None:
-        return Needed(difference, found, items)
+        raise OptionError(f"difference must be finite and above 0, got {difference:g}.")
+    people = _smallest_sample(components, difference, items, power, level)
+    if people is not None:
+        return SampleSize(difference, people, items)
     allowed = (difference / float(ndtri(1 - level / 2) + ndtri(power))) ** 2
-    more = max(items + 1, int(np.ceil(2 * parts.item / allowed)))
+    more = max(items + 1, int(np.ceil(2 * components.item / allowed)))
     limit = f"{items} items are too few for any number of people"
-    return Needed(difference, _fewest(parts, difference, more, power, level), more, limit)
+    return SampleSize(difference, _smallest_sample(components, difference, more, power, level), more, limit)
 
 
-def _fewest(parts: VarianceComponents, difference: float, items: int, power: float, level: float) -> int | None:
-    def tells(people: int) -> bool:
-        return detectable_difference(parts, people=people, items=items, power=power, level=level) <= difference
+def _smallest_sample(
+    components: VarianceComponents, difference: float, items: int, power: float, level: float
+) -> int | None:
+    def is_enough(people: int) -> bool:
+        return detectable_difference(components, people=people, items=items, power=power, level=level) <= difference
 
-    enough = range(2, MOST + 1)
-    place = bisect_left(enough, True, key=tells)
-    return enough[place] if place < len(enough) else None
+    candidates = range(2, MAX_PEOPLE + 1)
+    index = bisect_left(candidates, True, key=is_enough)
+    return candidates[index] if index < len(candidates) else None

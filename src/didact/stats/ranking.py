@@ -7,14 +7,14 @@ from didact.errors import ShapeError
 
 
 def ranks(values: Float[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
-    """1 for the highest value; equal ones share their mean rank. NaN comes last, all of them equal."""
+    """Ranks with 1 for the highest value. Equal values share their mean rank; NaNs come last and are equal."""
     from scipy import stats
 
     missing = np.isnan(values)
-    found = len(values) - missing.sum()
-    places = np.full(len(values), (found + 1 + len(values)) / 2)
-    places[~missing] = stats.rankdata(-values[~missing])
-    return places
+    count = len(values) - missing.sum()
+    ranked = np.full(len(values), (count + 1 + len(values)) / 2)
+    ranked[~missing] = stats.rankdata(-values[~missing])
+    return ranked
 
 
 def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -> float:
@@ -22,7 +22,7 @@ def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -
     from scipy import stats
 
     if first.shape != second.shape:
-        raise ShapeError(f"Two rankings of the same things are compared, not of {len(first)} and {len(second)}.")
+        raise ShapeError(f"Two rankings must have the same length, got {len(first)} and {len(second)}.")
     both = ~(np.isnan(first) | np.isnan(second))
     first, second = first[both], second[both]
     if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
@@ -33,4 +33,4 @@ def kendall(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " _"]) -
 def kendall_matrix(columns: Float[np.ndarray, "column row"]) -> Float[np.ndarray, "column column"]:
     """τ-b of every column with every column."""
     size = len(columns)
-    return np.array([[kendall(one, other) for other in columns] for one in columns]).reshape(size, size)
+    return np.array([[kendall(first, second) for second in columns] for first in columns]).reshape(size, size)
