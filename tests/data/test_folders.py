@@ -78,7 +78,7 @@ def test_whole_inference_set_from_a_folder(tmp_path, monkeypatch):
     data = load_data("esnli", data_dir=write(tmp_path / "esnli", **part))
     assert [len(data[name]) for name in ("teach", "train", "dev", "test")] == [60, 30, 10, 7]
     (tmp_path / "whole").mkdir()
-    monkeypatch.setattr(labelled, "WHOLE", labelled.WHOLE | {"train": {"train": 1_000, "teach": REST}})
+    monkeypatch.setattr(labelled, "FULL_CUT", labelled.FULL_CUT | {"train": {"train": 1_000, "teach": REST}})
     data = load_data("esnli", data_dir=write(tmp_path / "whole" / "esnli", train=pairs("x", 1_100), **part))
     assert [len(data[name]) for name in ("teach", "train", "dev", "test")] == [100, 1_000, 100, 7]
 

@@ -185,8 +185,8 @@ def hub(monkeypatch):
             rows, {name: part // 100 if isinstance(part, int) else part for name, part in shares.items()}, **options
         )
 
-    share = cut.share
-    monkeypatch.setattr(cut, "share", share_less)
+    share = cut.split_by_hash
+    monkeypatch.setattr(cut, "split_by_hash", share_less)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     monkeypatch.delenv("DIDACT_DATA", raising=False)
     return calls

@@ -791,7 +791,7 @@ def test_seen_ids_are_those_of_a_set():
         for _ in range(300):
             new = [str(one) for one in draw.integers(0, 300 * size * 5, size)]
             again = next((place for place, one in enumerate(new) if one in known or one in new[:place]), None)
-            assert ids.again(new) == again
+            assert ids.first_repeated(new) == again
             if again is None:
                 known |= set(new)
         assert sum(map(len, ids._runs)) == len(known)

@@ -17,18 +17,18 @@ class SeenIds:
     def __init__(self) -> None:
         self._runs: list[UInt64[np.ndarray, " id"]] = []
 
-    def again(self, ids: Sequence[str]) -> int | None:
+    def first_repeated(self, ids: Sequence[str]) -> int | None:
         """The place of the first of these that was seen before; if there is none, they are all seen now."""
         digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in ids)
         new = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)
         order = np.argsort(new, kind="stable")
         run = new[order]
-        is_known = np.zeros(len(new), dtype=bool)
-        is_known[order[1:][run[1:] == run[:-1]]] = True
+        is_repeated = np.zeros(len(new), dtype=bool)
+        is_repeated[order[1:][run[1:] == run[:-1]]] = True
         for old in self._runs:
-            is_known |= old[np.searchsorted(old, new).clip(max=len(old) - 1)] == new
-        if is_known.any():
-            return int(is_known.argmax())
+            is_repeated |= old[np.searchsorted(old, new).clip(max=len(old) - 1)] == new
+        if is_repeated.any():
+            return int(is_repeated.argmax())
         while self._runs and len(self._runs[-1]) <= len(run):
             run = np.concatenate([self._runs.pop(), run])
             run.sort()

@@ -39,32 +39,32 @@ class Hub:
     splits: Mapping[str, str]
     configs: tuple[str, ...] = ("default",)
 
-    def fetch(self, officials: Iterable[str]) -> dict[str, list[Table]]:
+    def fetch(self, official_splits: Iterable[str]) -> dict[str, list[Table]]:
         """One table per config for each official split."""
         try:
             import datasets
         except ImportError:
             raise MissingExtraError(f"{self.repo} comes from the hub: pip install 'didact[hub]'.") from None
-        wanted = {official: self.splits[official] for official in officials}
-        found: dict[str, list[Table]] = {official: [] for official in wanted}
+        hub_splits = {official: self.splits[official] for official in official_splits}
+        tables: dict[str, list[Table]] = {official: [] for official in hub_splits}
         for config in self.configs:
-            place: dict[str, object] = {"name": config}
+            location: dict[str, object] = {"name": config}
             if self.revision == CONVERTED:  # that branch has folders config/split, but names no configs
-                place = {"data_files": {split: f"{config}/{split}/*.parquet" for split in wanted.values()}}
-            loaded = datasets.load_dataset(self.repo, revision=self.revision, **place)
-            for official, split in wanted.items():
-                found[official].append(self._checked(loaded, config, split))
-        return found
+                location = {"data_files": {split: f"{config}/{split}/*.parquet" for split in hub_splits.values()}}
+            loaded = datasets.load_dataset(self.repo, revision=self.revision, **location)
+            for official, split in hub_splits.items():
+                tables[official].append(self._checked(loaded, config, split))
+        return tables
 
     def _checked(self, loaded: Mapping[str, object], config: str, split: str) -> Table:
-        where = f"{self.repo} {config} {split}"
+        name = f"{self.repo} {config} {split}"
         if split not in loaded:
-            raise DataError(f"{where}: the hub has no such split, only {', '.join(map(str, loaded))}.")
-        table = from_dataset(where, loaded[split])
+            raise DataError(f"{name}: the hub has no such split, only {', '.join(map(str, loaded))}.")
+        table = from_dataset(name, loaded[split])
         missing = [column for column in self.columns if column not in table.columns]
         if missing:
             raise DataError(
-                f"{where} at revision {self.revision}: expected the columns {', '.join(self.columns)}, but "
+                f"{name} at revision {self.revision}: expected the columns {', '.join(self.columns)}, but "
                 f"{', '.join(map(repr, missing))} is not among {', '.join(table.columns)}. The set has "
                 "changed on the hub: use a local folder, or tell us."
             )
@@ -86,7 +86,7 @@ class Recipe:
     not_on_hub: str = ""
     folders: tuple[str, ...] = ("",)  # below the set's folder; several are joined
     endings: tuple[str, ...] = _LINES
-    together: int | None = None  # rows that share this text are never parted by a cut
+    grouped_by: int | None = None  # rows that share this text are never parted by a cut
     notes: tuple[str, ...] = ()
 
     def load(self, data_dir: str | Path | None = None, *, name: str | None = None) -> Dataset:
@@ -94,12 +94,12 @@ class Recipe:
         folder = self._folder(data_dir)
         tables, cut, read, source = self._from_hub(data_dir) if folder is None else self._from_folder(folder)
         rows, notes = read_rows(self.name, tables, read)
-        splits, dropped = cuts.apply(cut, rows, together=self.together)
-        told = (f"Read from {source}.", f"Cut: {cuts.told(cut)}.", *self.notes, *notes, *dropped)
-        return Dataset(name or self.name, self.task, splits, self.classes, self.segments, told)
+        splits, dropped = cuts.apply_cut(cut, rows, grouped_by=self.grouped_by)
+        all_notes = (f"Read from {source}.", f"Cut: {cuts.describe(cut)}.", *self.notes, *notes, *dropped)
+        return Dataset(name or self.name, self.task, splits, self.classes, self.segments, all_notes)
 
     @property
-    def officials(self) -> tuple[str, ...]:
+    def official_splits(self) -> tuple[str, ...]:
         """Every official split that some cut uses."""
         return tuple(dict.fromkeys(official for cut in self.cuts for official in cut))
 
@@ -112,23 +112,24 @@ class Recipe:
             return folder
         if data_dir:
             raise DataError(
-                f"There is no folder {folder}, so {self.name} cannot be read from data_dir.", self._remedies(data_dir)
+                f"There is no folder {folder}, so {self.name} cannot be read from data_dir.", self._advice(data_dir)
             )
         return None
 
     def _from_folder(self, folder: Path) -> "tuple[dict[str, list[Table]], Cut, Callable[[Record], Row | None], str]":
         paths = {
-            official: [self._file(folder / part, official) for part in self.folders] for official in self.officials
+            official: [self._file(folder / subfolder, official) for subfolder in self.folders]
+            for official in self.official_splits
         }
-        there = {official for official, found in paths.items() if all(path.is_file() for path in found)}
-        cut = next((cut for cut in self.cuts if there.issuperset(cut)), None)
+        available = {official for official, files in paths.items() if all(path.is_file() for path in files)}
+        cut = next((cut for cut in self.cuts if available.issuperset(cut)), None)
         if cut is None:
             needs = ", or else ".join(" and ".join(cut) for cut in self.cuts)
-            looked = [str(path) for found in paths.values() for path in found if not path.is_file()]
+            missing = [str(path) for files in paths.values() for path in files if not path.is_file()]
             raise DataError(
                 f"{self.name} needs the splits {needs}. These files were looked for and are not there"
                 + (" (.jsonl would do as well):" if self.endings == _LINES else ":"),
-                looked,
+                missing,
             )
         tables = {official: [read_table(path) for path in paths[official]] for official in cut}
         return tables, cut, self.read, f"folder {self.name}"
@@ -141,35 +142,35 @@ class Recipe:
         self, data_dir: str | Path | None
     ) -> "tuple[dict[str, list[Table]], Cut, Callable[[Record], Row | None], str]":
         if self.hub is None:
-            raise DataError(f"{self.name} is not here.", self._remedies(data_dir))
+            raise DataError(f"{self.name} is not here.", self._advice(data_dir))
         cut = next(cut for cut in self.cuts if set(cut) <= set(self.hub.splits))
         try:
             tables = self.hub.fetch(cut)
         except MissingExtraError as error:
-            raise DataError(f"{self.name} is not here.", self._remedies(data_dir)) from error
+            raise DataError(f"{self.name} is not here.", self._advice(data_dir)) from error
         except DataError:
             raise
         except _HUB_ERRORS as error:
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             raise DataError(
-                f"{self.name} is not here, and the hub did not give it ({reason}).", self._remedies(data_dir)
+                f"{self.name} is not here, and the hub did not give it ({reason}).", self._advice(data_dir)
             ) from error
         return tables, cut, self.read_hub or self.read, f"the hub, {self.hub.repo} at revision {self.hub.revision}"
 
-    def _remedies(self, data_dir: str | Path | None) -> list[str]:
+    def _advice(self, data_dir: str | Path | None) -> list[str]:
         """What to do for each source."""
         files = " and ".join(
-            f"{Path(self.name) / part / official}{self.endings[0]}"
-            for part in self.folders
+            f"{Path(self.name) / subfolder / official}{self.endings[0]}"
+            for subfolder in self.folders
             for official in self.cuts[-1]
         )
         variable = os.environ.get(VARIABLE)
-        looked = (
+        searched = (
             f" (looked in {data_dir or variable})"
             if data_dir or variable
             else f" (data_dir was not given, {VARIABLE} is not set)"
         )
-        local = f"From a folder: put {files} into it, and name it with data_dir=… or the variable {VARIABLE}{looked}."
+        local = f"From a folder: put {files} into it, and name it with data_dir=… or the variable {VARIABLE}{searched}."
         if self.hub is None:
             return [local, f"Not from the hub: {self.not_on_hub}"]
         return [local, f"From the hub ({self.hub.repo}): pip install 'didact[hub]', and be online."]

@@ -9,7 +9,7 @@ from didact.data.table import Table
 from didact.errors import DataError
 from didact.files.paths import kind_at, shorten_path, unreadable_path_error
 
-WHOLE = ""  # the split name of data that come without splits
+UNSPLIT = ""  # the split name of data that come without splits
 
 
 def tables_of(source: Any) -> tuple[str, dict[str, Table]]:
@@ -19,11 +19,11 @@ def tables_of(source: Any) -> tuple[str, dict[str, Table]]:
     if isinstance(source, Mapping):
         if not source:
             raise DataError("The mapping of splits is empty. Map split names to files, frames or data sets.")
-        return "data", {str(split): _single(str(split), value) for split, value in source.items()}
-    return "data", {WHOLE: _single("data", source)}
+        return "data", {str(split): _single_table(str(split), value) for split, value in source.items()}
+    return "data", {UNSPLIT: _single_table("data", source)}
 
 
-def _single(split: str, source: Any) -> Table:
+def _single_table(split: str, source: Any) -> Table:
     """One table from one source without splits."""
     if isinstance(source, str | Path):
         path = Path(source)
@@ -44,7 +44,7 @@ def _single(split: str, source: Any) -> Table:
 
 def _from_path(path: Path) -> dict[str, Table]:
     if path.is_file():
-        return {WHOLE: read_table(path)}
+        return {UNSPLIT: read_table(path)}
     try:
         files = list(data_files(path))
     except OSError as error:
@@ -55,12 +55,12 @@ def _from_path(path: Path) -> dict[str, Table]:
             "Picture files and folders of them are not read: save images as an .npz archive of the arrays 'images' and "
             "'labels'."
         )
-    if len(files) == 1 and stem_of(files[0]) not in KNOWN:
-        return {WHOLE: read_table(files[0])}
+    if len(files) == 1 and stem_of(files[0]) not in SPLIT_ALIASES:
+        return {UNSPLIT: read_table(files[0])}
     stems = [stem_of(file) for file in files]
-    twice = sorted({stem for stem in stems if stems.count(stem) > 1})
-    if twice:
-        raise DataError(f"Folder {path} holds split {twice[0]!r} more than once: keep one of its files.")
+    repeated = sorted({stem for stem in stems if stems.count(stem) > 1})
+    if repeated:
+        raise DataError(f"Folder {path} holds split {repeated[0]!r} more than once: keep one of its files.")
     return {stem: read_table(file) for stem, file in zip(stems, files, strict=True)}
 
 
@@ -70,24 +70,26 @@ def _from_frame(name: str, frame: Any) -> Table:
         raise DataError(f"The frame for {name} names a column twice: {', '.join(columns)}.")
     values = frame.set_axis(columns, axis=1).astype(object)
     records = values.where(frame.notna().to_numpy(), None).to_dict("records")
-    return _filled(Table(f"{name} (frame)", columns, records, range(1, len(records) + 1)))
+    return _check_not_empty(Table(f"{name} (frame)", columns, records, range(1, len(records) + 1)))
 
 
 def from_dataset(name: str, dataset: Any) -> Table:
     """A `datasets.Dataset`. Class names it knows are kept."""
     classes = {column: tuple(kind.names) for column, kind in dataset.features.items() if getattr(kind, "names", None)}
     records = list(dataset.with_format(None))
-    return _filled(Table(name, tuple(dataset.column_names), records, range(1, len(records) + 1), classes=classes))
+    return _check_not_empty(
+        Table(name, tuple(dataset.column_names), records, range(1, len(records) + 1), classes=classes)
+    )
 
 
-def _filled(table: Table) -> Table:
+def _check_not_empty(table: Table) -> Table:
     if not table.records:
         raise DataError(f"{table.name} holds no rows.")
     return table
 
 
 # Names of splits, ours and the usual ones, and what they stand for.
-KNOWN = {
+SPLIT_ALIASES = {
     "teach": "teach",
     "explain": "explain",
     "train": "train",

@@ -15,7 +15,7 @@ from didact.core.row import Row
 from didact.core.task import Task
 from didact.data import DATASETS
 from didact.data.columns import Layout, check_columns, layout_of, reader
-from didact.data.files import ENDINGS, parquet_length, parquet_records, record_in, text_lines
+from didact.data.files import ENDINGS, parquet_length, parquet_records, parse_json_line, text_lines
 from didact.data.ids import SeenIds
 from didact.data.load import load_data
 from didact.data.rows import read_rows
@@ -25,10 +25,22 @@ from didact.files.paths import check_readable, kind_at, shorten_path
 from didact.registry import unknown_name_message
 
 _LOG = logging.getLogger(__name__)
-_STREAMED: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
+_STREAMABLE: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
 # What ends so is meant as a file, also where none can be streamed or nothing is there.
-_ENDINGS: Final = (*ENDINGS, *_STREAMED, ".json", ".gz", ".zip", ".zst", ".bz2", ".xz", ".txt", ".arrow", ".feather")
-_HUB: Final = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_FILE_ENDINGS: Final = (
+    *ENDINGS,
+    *_STREAMABLE,
+    ".json",
+    ".gz",
+    ".zip",
+    ".zst",
+    ".bz2",
+    ".xz",
+    ".txt",
+    ".arrow",
+    ".feather",
+)
+_HUB_NAME: Final = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
 class RowLists(Iterator[list[Row]]):
@@ -68,8 +80,8 @@ def stream_rows(
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
     check_streamable(source)
-    asked = _Asked(task, columns, classes, data_classes, labels, notes)
-    known: Mapping[str, tuple[str, ...]] = {}
+    options = _ReadOptions(task, columns, classes, data_classes, labels, notes)
+    column_classes: Mapping[str, tuple[str, ...]] = {}
     records: Iterable[Any]
     if isinstance(source, str | Path):
         name, path = str(source), Path(source)
@@ -77,19 +89,19 @@ def stream_rows(
             is_parquet = path.name.lower().endswith(".parquet")
             records = parquet_records(path) if is_parquet else _from_lines(path)
             total = parquet_length(path) if is_parquet else None  # lines would have to be read once more to be counted
-        elif _is_named(source):
-            records, total = _from_set(name, split, asked, data_dir=data_dir, seed=seed)
+        elif _is_registered(source):
+            records, total = _from_registry(name, split, options, data_dir=data_dir, seed=seed)
         else:
-            records, total, known = _from_hub(name, split)
+            records, total, column_classes = _from_hub(name, split)
     else:
         name, records, total = type(source).__name__, source, _length(source)
         if isinstance(source, Split):
-            records = asked.aligned(source)
-    return RowLists(_told_apart(name, _read(name, records, size, asked, known)), total)
+            records = options.aligned(source)
+    return RowLists(_with_unique_ids(name, _read_chunks(name, records, size, options, column_classes)), total)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ReadOptions:
     """How records are to be read."""
 
     task: str | Task | None
@@ -99,7 +111,7 @@ class _Asked:
     labels: bool
     notes: Callable[[str], None] | None
 
-    def tell(self, *notes: str | None) -> None:
+    def report(self, *notes: str | None) -> None:
         for note in filter(None, notes):
             _LOG.info("%s", note)
             if self.notes is not None:
@@ -110,7 +122,7 @@ class _Asked:
         data_classes = self.data_classes if self.labels else None
         rows, note = align_rows(split, self.classes, classes=data_classes, required=self.labels)
         if self.labels:
-            self.tell(note)
+            self.report(note)
         return rows
 
 
@@ -123,113 +135,116 @@ def check_streamable(source: Any) -> None:
     name, path = shorten_path(source), Path(source)
     kind = kind_at(path)
     if kind == "file":
-        if not path.name.lower().endswith(_STREAMED):
-            raise DataError(f"{path} cannot be streamed. Files that can: {', '.join(_STREAMED)}.")
+        if not path.name.lower().endswith(_STREAMABLE):
+            raise DataError(f"{path} cannot be streamed. Files that can: {', '.join(_STREAMABLE)}.")
         check_readable(path)
         return
-    if _is_named(source):
+    if _is_registered(source):
         return
     if kind == "folder":
-        raise DataError(f"{path} is a folder, and files are streamed one by one. Name a file ({', '.join(_STREAMED)}).")
-    is_nested = path.parent != Path() and kind_at(path.parent) == "folder"
-    if isinstance(source, Path) or name.lower().endswith(_ENDINGS) or is_nested or name.startswith("."):
-        raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMED)}.")
-    if not _HUB.fullmatch(name):
-        known = unknown_name_message("data set", name.partition("(")[0].strip(), list(DATASETS))
         raise DataError(
-            f"{name!r} cannot be streamed: it is no file ({', '.join(_STREAMED)}) and no name on the hub (owner/name). "
-            f"{known}"
+            f"{path} is a folder, and files are streamed one by one. Name a file ({', '.join(_STREAMABLE)})."
+        )
+    is_nested = path.parent != Path() and kind_at(path.parent) == "folder"
+    if isinstance(source, Path) or name.lower().endswith(_FILE_ENDINGS) or is_nested or name.startswith("."):
+        raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMABLE)}.")
+    if not _HUB_NAME.fullmatch(name):
+        suggestion = unknown_name_message("data set", name.partition("(")[0].strip(), list(DATASETS))
+        raise DataError(
+            f"{name!r} cannot be streamed: it is no file ({', '.join(_STREAMABLE)}) and no name on the hub "
+            f"(owner/name). "
+            f"{suggestion}"
         )
 
 
-def _is_named(source: str | Path) -> bool:
+def _is_registered(source: str | Path) -> bool:
     return isinstance(source, str) and source.partition("(")[0].strip() in DATASETS
 
 
-def _read(
-    name: str, records: Iterable[Any], size: int, asked: _Asked, known: Mapping[str, tuple[str, ...]]
+def _read_chunks(
+    name: str, records: Iterable[Any], size: int, options: _ReadOptions, column_classes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[list[Row]]:
     """Rows of records, some at a time. `known` are class names that a column brings along."""
     layout = None
-    seen = 0
-    for part in _chunks(records, size):
-        seen += len(part)
-        if all(isinstance(one, Row) for one in part):
-            yield [one for one in part if isinstance(one, Row)]
+    count = 0
+    for chunk in _chunks(records, size):
+        count += len(chunk)
+        if all(isinstance(item, Row) for item in chunk):
+            yield [item for item in chunk if isinstance(item, Row)]
             continue
-        named = [{"text": one} if isinstance(one, str) else one for one in part]
-        held = [one for one in named if isinstance(one, Mapping)]
-        if len(held) < len(named):
-            strange = next(one for one in named if not isinstance(one, Mapping))
-            raise DataError(f"{name} holds a {type(strange).__name__}, where a record, a row or a text belongs.")
-        keys = tuple(dict.fromkeys(key for record in held for key in record))
-        table = Table(name, keys, held, range(seen - len(held) + 1, seen + 1), classes=known)
+        items = [{"text": item} if isinstance(item, str) else item for item in chunk]
+        mappings = [item for item in items if isinstance(item, Mapping)]
+        if len(mappings) < len(items):
+            unsupported = next(item for item in items if not isinstance(item, Mapping))
+            raise DataError(f"{name} holds a {type(unsupported).__name__}, where a record, a row or a text belongs.")
+        keys = tuple(dict.fromkeys(key for record in mappings for key in record))
+        table = Table(name, keys, mappings, range(count - len(mappings) + 1, count + 1), classes=column_classes)
         is_first = layout is None
         if layout is None:
-            layout, notes = layout_of(table, task=asked.task, columns=asked.columns, others=None)
-            asked.tell(*notes)
-        yield _rows_of(table, layout, asked, is_first=is_first)
+            layout, notes = layout_of(table, task=options.task, columns=options.columns, other_tables=None)
+            options.report(*notes)
+        yield _rows_of(table, layout, options, is_first=is_first)
 
 
-def _rows_of(table: Table, layout: Layout, asked: _Asked, *, is_first: bool) -> list[Row]:
+def _rows_of(table: Table, layout: Layout, options: _ReadOptions, *, is_first: bool) -> list[Row]:
     """The rows of a table. Labels that are not needed must not stop anybody: those that do not fit are left out."""
-    bare = replace(layout, roles={role: column for role, column in layout.roles.items() if role != "label"})
-    if not asked.labels and not (layout.task.has_classes and asked.classes):
-        return _read_table(table, bare)[0]
+    unlabelled = replace(layout, roles={role: column for role, column in layout.roles.items() if role != "label"})
+    if not options.labels and not (layout.task.has_classes and options.classes):
+        return _read_table(table, unlabelled)[0]
     try:
-        rows, found = _read_table(table, layout)
-        return _in_classes(table, rows, found, asked, is_first=is_first)
+        rows, classes_found = _read_table(table, layout)
+        return _in_classes(table, rows, classes_found, options, is_first=is_first)
     except (DataError, OptionError):
-        if asked.labels:
+        if options.labels:
             raise
-    return _read_table(table, bare)[0]
+    return _read_table(table, unlabelled)[0]
 
 
 def _read_table(table: Table, layout: Layout) -> tuple[list[Row], tuple[str, ...] | None]:
     check_columns(table, layout)
-    read, found = reader([table], layout, None, table.name)
-    return read_rows(table.name, {"": [table]}, read)[0][""], found
+    read, classes_found = reader([table], layout, None, table.name)
+    return read_rows(table.name, {"": [table]}, read)[0][""], classes_found
 
 
 def _in_classes(
-    table: Table, rows: list[Row], found: tuple[str, ...] | None, asked: _Asked, *, is_first: bool
+    table: Table, rows: list[Row], classes_found: tuple[str, ...] | None, options: _ReadOptions, *, is_first: bool
 ) -> list[Row]:
     """The rows with labels as indices of the classes asked for, and no longer of those found in this table."""
-    if found is None or asked.classes is None:
+    if classes_found is None or options.classes is None:
         return rows
     try:
-        match = match_classes(found, asked.classes, given=asked.data_classes)
+        match = match_classes(classes_found, options.classes, given=options.data_classes)
     except OptionError as error:
         raise OptionError(f"{table.name}, {table.unit}s {table.numbers[0]} to {table.numbers[-1]}: {error}") from None
     if is_first:
-        asked.tell(match.note)
+        options.report(match.note)
     return match.relabel(rows)
 
 
-def _told_apart(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
+def _with_unique_ids(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
     """The same, each id once: rows without one are named by their place, and one that comes again is refused."""
-    ids, seen = SeenIds(), 0
+    ids, count = SeenIds(), 0
     for rows in lists:
-        rows = [row if row.id else replace(row, id=f"row-{seen + place}") for place, row in enumerate(rows, 1)]
-        again = ids.again([row.id for row in rows])
-        if again is not None:
+        rows = [row if row.id else replace(row, id=f"row-{count + number}") for number, row in enumerate(rows, 1)]
+        repeated = ids.first_repeated([row.id for row in rows])
+        if repeated is not None:
             raise DataError(
-                f"{name} row {seen + again + 1}: the id {rows[again].id!r} was already used by a row before it. Ids "
-                "must differ, because random draws depend on them."
+                f"{name} row {count + repeated + 1}: the id {rows[repeated].id!r} was already used by a row before it. "
+                "Ids must differ, because random draws depend on them."
             )
-        seen += len(rows)
+        count += len(rows)
         yield rows
 
 
-def _from_set(
-    name: str, split: str, asked: _Asked, *, data_dir: str | Path | None, seed: int
+def _from_registry(
+    name: str, split: str, options: _ReadOptions, *, data_dir: str | Path | None, seed: int
 ) -> tuple[Iterable[Any], int | None]:
     """A split of a data set that didact knows, with labels in the order of the classes; and how many rows it has."""
-    data = load_data(name, columns=asked.columns or None, data_dir=data_dir, seed=seed)
-    asked.tell(*data.notes)
-    if asked.task is not None and str(data.task) != str(asked.task):
-        raise OptionError(f"Data set {data.name!r} is {data.task}, and {asked.task} was asked for.")
-    rows = asked.aligned(data[split])
+    data = load_data(name, columns=options.columns or None, data_dir=data_dir, seed=seed)
+    options.report(*data.notes)
+    if options.task is not None and str(data.task) != str(options.task):
+        raise OptionError(f"Data set {data.name!r} is {data.task}, and {options.task} was asked for.")
+    rows = options.aligned(data[split])
     return rows, len(rows)
 
 
@@ -240,7 +255,7 @@ def _from_lines(path: Path) -> Iterator[Record]:
     for number, line in text_lines(path, refuse):
         try:
             if line.strip():
-                yield record_in(line)
+                yield parse_json_line(line)
         except ValueError as fault:
             refuse(f"{path} line {number}: {fault}")
 
@@ -254,13 +269,13 @@ def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None, dict[st
             f'{name} is streamed from the hub by the package datasets. Install it: pip install "didact[hub]"'
         ) from error
     try:
-        found = load_dataset(name, split=split, streaming=True)
+        stream = load_dataset(name, split=split, streaming=True)
     except Exception as error:  # whatever the hub and its libraries raise
         raise DataError(f"{name} cannot be streamed from the hub ({type(error).__name__}: {error}).") from error
-    about = (found.info.splits or {}).get(split)
-    features = getattr(found, "features", None) or {}
+    split_info = (stream.info.splits or {}).get(split)
+    features = getattr(stream, "features", None) or {}
     classes = {column: tuple(kind.names) for column, kind in features.items() if getattr(kind, "names", None)}
-    return found, about.num_examples or None if about is not None else None, classes
+    return stream, split_info.num_examples or None if split_info is not None else None, classes
 
 
 def _length(source: Iterable[Any]) -> int | None:
@@ -271,6 +286,6 @@ def _length(source: Iterable[Any]) -> int | None:
 
 
 def _chunks(records: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    several = iter(records)
-    while part := list(itertools.islice(several, size)):
-        yield part
+    iterator = iter(records)
+    while chunk := list(itertools.islice(iterator, size)):
+        yield chunk

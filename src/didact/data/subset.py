@@ -20,20 +20,20 @@ def balanced_counts(counts: Sequence[int], size: int) -> list[int]:
     gives more than all others together, so that two classes are always equal and the total may stay below `size`.
     """
     chosen = [0] * len(counts)
-    left = size
-    while left > 0:
+    remaining = size
+    while remaining > 0:
         open_classes = [index for index, count in enumerate(counts) if chosen[index] < count]
         if not open_classes:
             break
-        share = max(left // len(open_classes), 1)
-        for index in open_classes[: left if left < len(open_classes) else None]:
+        share = max(remaining // len(open_classes), 1)
+        for index in open_classes[: remaining if remaining < len(open_classes) else None]:
             step = min(share, counts[index] - chosen[index])
             chosen[index] += step
-            left -= step
+            remaining -= step
     largest = max(range(len(counts)), key=lambda index: chosen[index], default=None)
     if largest is not None:
-        others = sum(chosen) - chosen[largest]
-        chosen[largest] = min(chosen[largest], others) if others else chosen[largest]
+        other_count = sum(chosen) - chosen[largest]
+        chosen[largest] = min(chosen[largest], other_count) if other_count else chosen[largest]
     return chosen
 
 
@@ -44,10 +44,10 @@ def balanced_subset(ids: Sequence[str], labels: Sequence[int], *, size: int, see
     counts = balanced_counts([len(members[name]) for name in names], size)
     chosen = []
     for name, count in zip(names, counts, strict=True):
-        places = subset([ids[row] for row in members[name]], size=count, seed=seed)
-        chosen += [members[name][place] for place in places]
+        chosen_members = subset([ids[row] for row in members[name]], size=count, seed=seed)
+        chosen += [members[name][index] for index in chosen_members]
     order = subset([ids[row] for row in chosen], size=len(chosen), seed=seed)
-    return np.array([chosen[place] for place in order], dtype=np.int64)
+    return np.array([chosen[index] for index in order], dtype=np.int64)
 
 
 def draw_subset(

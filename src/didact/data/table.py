@@ -19,7 +19,7 @@ class Table:
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # class names a column brings along
     notes: tuple[str, ...] = ()  # what was guessed while reading
 
-    def place(self, index: int) -> str:
+    def location(self, index: int) -> str:
         return f"{self.name} {self.unit} {self.numbers[index]}"
 
     def __len__(self) -> int:

@@ -234,9 +234,9 @@ def _with_end(token: str) -> str | bytes:
 
 def _bytes() -> dict[str, int]:
     """How byte-level vocabularies write bytes: the visible ones as they are, the others as letters from 256 on."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in set(shown)]
-    return {chr(byte): byte for byte in shown} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+    short_repr = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in set(short_repr)]
+    return {chr(byte): byte for byte in short_repr} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
 
 
 _BYTES: Final = _bytes()

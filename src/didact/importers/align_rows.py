@@ -139,5 +139,5 @@ def _segments(sources: ParsedRow, texts: int) -> Sequence[int] | None:
 
 
 def _few(names: dict[str, int]) -> str:
-    shown = ", ".join(map(repr, list(names)[:3]))
-    return f"{shown}, …" if len(names) > 3 else shown
+    short_repr = ", ".join(map(repr, list(names)[:3]))
+    return f"{short_repr}, …" if len(names) > 3 else short_repr

@@ -21,7 +21,7 @@ from didact.importers.parsed import (
     ParsedRow,
     named,
     numbers,
-    shown,
+    short_repr,
     whole_numbers,
     words_in,
 )
@@ -94,7 +94,7 @@ def _token_lists(fields: Mapping[str, Any], given: Any, name: str, *, count: int
         raise DataError(f"{name} has scores of {count} rows and tokens of {len(found)}. Each row has both.")
     for one in found:
         if isinstance(one, str) or not hasattr(one, "__len__"):
-            raise DataError(f"Tokens are a list for each row, and one row has {shown(one)}.")
+            raise DataError(f"Tokens are a list for each row, and one row has {short_repr(one)}.")
     return found
 
 
@@ -130,5 +130,5 @@ def _cut(value: Any, lengths: Any, what: str) -> Sequence[Any]:
     flat = value if isinstance(value, np.ndarray) else np.array(value)
     count = len(flat) if flat.ndim else 0
     if (sizes < 0).any() or sizes.sum() != count:
-        raise DataError(f"{what} have {count} entries, and 'lengths' {shown(sizes.tolist())} add up to {sizes.sum()}.")
+        raise DataError(f"{what} have {count} entries, and 'lengths' {short_repr(sizes.tolist())} add up to {sizes.sum()}.")
     return [part.tolist() if part.dtype.kind == "U" else part for part in np.split(flat, np.cumsum(sizes)[:-1])]

@@ -8,7 +8,7 @@ from typing import Any
 
 from didact.core.row import Row
 from didact.errors import DataError
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, shown, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, short_repr, words_in
 from didact.registry import python_number
 
 
@@ -25,7 +25,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
         where = f"record {number}"
         with parsed.reading(where):
             if not is_record(record):
-                raise Fault(f"is {shown(record)}, where a VisualizationDataRecord belongs")
+                raise Fault(f"is {short_repr(record)}, where a VisualizationDataRecord belongs")
             scores = numbers(record.word_attributions, "'word_attributions'")
             tokens = words_in(record.raw_input_ids, "'raw_input_ids'")
             target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
@@ -42,4 +42,4 @@ def _class(value: Any, key: str) -> str | int | None:
         return int(value)
     if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
         return None if value == "" else value
-    raise Fault(f"{key!r} is {shown(value)}, where the name or number of a class belongs")
+    raise Fault(f"{key!r} is {short_repr(value)}, where the name or number of a class belongs")

@@ -18,7 +18,7 @@ from didact.data import fields
 from didact.errors import OptionError, ShapeError
 from didact.files.atomic import ensure_parent, write_text
 from didact.importers.files import records
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, short_repr
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 from didact.results.task_kinds import TASK_KINDS, task_kind
@@ -39,7 +39,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
             id = named(present(record, "annotation_id"), "annotation_id")
             given = present(record, "rationales")
             if not isinstance(given, list | tuple):
-                raise Fault(f"'rationales' are {shown(given)}, where a list belongs")
+                raise Fault(f"'rationales' are {short_repr(given)}, where a list belongs")
             found.append((where, str(id), record, [_checked(one) for one in given]))
     is_soft = [all(one.get(SOFT) is not None for one in given) and bool(given) for _, _, _, given in found]
     parsed.is_marked = options.kind == "binary" or not any(is_soft)
@@ -57,7 +57,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
 def _checked(one: Any) -> Mapping[str, object]:
     present(one, "docid")
     if one.get(HARD) is None and one.get(SOFT) is None:
-        raise Fault(f"the rationale of {shown(one['docid'])} has neither {HARD!r} nor {SOFT!r}")
+        raise Fault(f"the rationale of {short_repr(one['docid'])} has neither {HARD!r} nor {SOFT!r}")
     return dict(one)
 
 
@@ -82,7 +82,7 @@ def _row(
         scores.append(np.zeros(len(mine)) if one is None else _marks(one, mine) if is_marked else _soft(one, mine))
     said = record.get("classification")
     if said is not None and not isinstance(said, str):
-        raise Fault(f"'classification' is {shown(said)}, where a class is named")
+        raise Fault(f"'classification' is {short_repr(said)}, where a class is named")
     return ParsedRow(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
 
 
@@ -112,7 +112,7 @@ def _marks(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarra
     for span in spans:
         start, end = present(span, "start_token"), present(span, "end_token")
         if not (_is_whole(start) and _is_whole(end) and 0 <= start < end <= len(places)):
-            raise Fault(f"marks the tokens {shown(start)} to {shown(end)} of a text of {len(places)}")
+            raise Fault(f"marks the tokens {short_repr(start)} to {short_repr(end)} of a text of {len(places)}")
         if marks[start:end].any():
             raise Fault(f"marks the tokens {start} to {end}, and some of them twice")
         marks[start:end] = 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from didact.errors import DataError
 from didact.files.unpack import first_line, gunzip, read_archive
-from didact.importers.parsed import ParsedFile, shown
+from didact.importers.parsed import ParsedFile, short_repr
 
 
 def content_of(path: Path) -> str:
@@ -86,5 +86,5 @@ def _objects(
         if isinstance(value, dict):
             found.append((f"{unit} {number}", value))
         else:
-            into.fault(f"{unit} {number}", f"is {shown(value)}, where an object belongs")
+            into.fault(f"{unit} {number}", f"is {short_repr(value)}, where an object belongs")
     return found

@@ -18,7 +18,7 @@ from didact.core.row import Row
 from didact.errors import DataError
 from didact.files.unpack import gunzip
 from didact.importers.files import document
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, shown
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, short_repr
 
 
 def read(
@@ -33,7 +33,7 @@ def read(
     except Fault as fault:
         raise DataError(f"{name} is not what inseq saves: {fault}. Save with out.save(path).") from None
     if not isinstance(sequences, list):
-        raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {shown(sequences)}.")
+        raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {short_repr(sequences)}.")
     about = _opened(content.get("info"))[0]
     about = about if isinstance(about, dict) else {}
     parsed.method, parsed.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
@@ -47,11 +47,11 @@ def read(
 def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> ParsedRow:
     fields, kind = _opened(sequence)
     if not isinstance(fields, dict):
-        raise Fault(f"is {shown(fields)}, where tokens and attributions belong")
+        raise Fault(f"is {short_repr(fields)}, where tokens and attributions belong")
     source, generated = _tokens(fields, "source"), _tokens(fields, "target")
     start = fields.get("attr_pos_start") or 0
     if not isinstance(start, int) or not 0 <= start <= len(generated):
-        raise Fault(f"'attr_pos_start' is {shown(start)}, and there are {len(generated)} target tokens")
+        raise Fault(f"'attr_pos_start' is {short_repr(start)}, and there are {len(generated)} target tokens")
     over_source, over_target = _sides(fields, scores)
     if over_source is None:  # a decoder: the prompt is the beginning of its target
         tokens, matrix = generated[:start], _matrix(over_target, len(generated), kind)[:start]
@@ -86,7 +86,7 @@ def _sides(fields: Mapping[str, object], scores: str | None) -> tuple[Any, Any]:
     found = _opened(fields.get("sequence_scores"))[0]
     named = found if isinstance(found, dict) else {}
     if scores not in named:
-        raise Fault(f"has no sequence_scores {scores!r}, but {shown(list(named))}")
+        raise Fault(f"has no sequence_scores {scores!r}, but {short_repr(list(named))}")
     return (None, named[scores]) if source is None else (named[scores], None)
 
 
@@ -122,11 +122,11 @@ def _tokens(fields: Mapping[str, object], key: str) -> list[str]:
     found = []
     listed = present(fields, key)
     if not isinstance(listed, list):
-        raise Fault(f"{key!r} is {shown(listed)}, where a list of tokens belongs")
+        raise Fault(f"{key!r} is {short_repr(listed)}, where a list of tokens belongs")
     for one in listed:
         token = one if isinstance(one, str) else present(_opened(one)[0], "token")
         if not isinstance(token, str):
-            raise Fault(f"{key!r} holds {shown(token)}, where a token belongs")
+            raise Fault(f"{key!r} holds {short_repr(token)}, where a token belongs")
         found.append(token)
     return found
 
@@ -149,7 +149,7 @@ def _array(value: Any) -> Float[np.ndarray, "..."]:
     if not isinstance(content, str):
         return plain_array(content, "attributions")
     if np.dtype(dtype if dtype in ("float16", "float32", "float64") else "O") == object:
-        raise Fault(f"attributions are of type {shown(dtype)}, where floating-point numbers belong")
+        raise Fault(f"attributions are of type {short_repr(dtype)}, where floating-point numbers belong")
     try:
         head, _, body = content.partition(":")
         packed = base64.b64decode(body, validate=True)

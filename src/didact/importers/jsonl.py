@@ -19,7 +19,7 @@ from didact.importers.parsed import (
     named,
     numbers,
     present,
-    shown,
+    short_repr,
     whole_numbers,
     words_in,
 )
@@ -48,5 +48,5 @@ def _prediction(record: Mapping[str, object]) -> int | str | None:
         return None
     outputs = numbers(record["predictions"], "'predictions'")
     if not np.isfinite(outputs).all():
-        raise Fault(f"'predictions' hold {shown(outputs.tolist())}, where numbers belong")
+        raise Fault(f"'predictions' hold {short_repr(outputs.tolist())}, where numbers belong")
     return None if not len(outputs) else f"{outputs[0]:.4g}" if len(outputs) == 1 else int(outputs.argmax())

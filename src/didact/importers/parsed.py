@@ -69,7 +69,7 @@ class ImportOptions:
 def present(record: Any, key: str) -> Any:
     """A value that must be there."""
     if not isinstance(record, dict):
-        raise Fault(f"is {shown(record)}, where an object with {key!r} belongs")
+        raise Fault(f"is {short_repr(record)}, where an object with {key!r} belongs")
     if record.get(key) is None:
         raise Fault(f"has no {key!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
     return record[key]
@@ -97,7 +97,7 @@ def plain_array(value: Any, what: str) -> Float[np.ndarray, "..."]:
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     if isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
-        raise Fault(f"{what} are {shown(value)}, where numbers belong")
+        raise Fault(f"{what} are {short_repr(value)}, where numbers belong")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -114,10 +114,10 @@ def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise Fault(f"{what} are {shown(value)}, where a list of tokens belongs")
+        raise Fault(f"{what} are {short_repr(value)}, where a list of tokens belongs")
     wrong = [one for one in value if not isinstance(one, str)]
     if wrong:
-        raise Fault(f"{what} hold {shown(wrong[0])}, where a token belongs")
+        raise Fault(f"{what} hold {short_repr(wrong[0])}, where a token belongs")
     return tuple(value)
 
 
@@ -127,11 +127,11 @@ def named(value: Any, key: str) -> str | None:
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise Fault(f"{key!r} is {shown(value)}, where a text or a whole number belongs")
+        raise Fault(f"{key!r} is {short_repr(value)}, where a text or a whole number belongs")
     return str(value)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
 
@@ -139,5 +139,5 @@ def shown(value: object) -> str:
 def _kind(array: np.ndarray) -> str:
     if array.dtype == object:
         wrong = next((one for one in array.flat if isinstance(one, bool) or not isinstance(one, int | float)), None)
-        return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else shown(wrong)
+        return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else short_repr(wrong)
     return {"U": "text", "S": "bytes", "b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "others")

@@ -15,7 +15,7 @@ from didact.core.row import Row
 from didact.errors import DataError, OptionError
 from didact.importers.arrays import in_rows, scored_tokens, without_padding
 from didact.importers.files import arrays
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, shown, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, short_repr, words_in
 from didact.registry import unknown_name_message
 
 FIELDS = ("values", "data", "base_values", "output_names", "lengths")
@@ -86,7 +86,7 @@ def _names(value: Any) -> list[str] | None:
         return None
     listed = [value] if isinstance(value, str) else value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(listed, Sequence) or not all(isinstance(one, str) for one in listed):
-        raise DataError(f"'output_names' are {shown(value)}, where the names of classes belong.")
+        raise DataError(f"'output_names' are {short_repr(value)}, where the names of classes belong.")
     return list(listed)
 
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 from didact.core.dataset import SPLITS, Dataset, Split
 from didact.core.row import Label, Row
 from didact.core.teacher import Teacher
-from didact.data.planted.rules import Part, RandomStream, Rules, inputs_of, rationale_alone, whole
+from didact.data.planted.rules import RandomStream, Region, Rules, check_integers, inputs_of, keep_rationale
 from didact.errors import OptionError
 
 SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
-_PATIENCE: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
+_MAX_REPEATS: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,19 +25,19 @@ class PlantedDataset(Dataset):
     def oracle(self) -> Teacher:
         return self.rules.oracle()
 
-    def redraw(self, row: Row, part: Part, seed: int = 0) -> Row:
+    def redraw(self, row: Row, region: Region, seed: int = 0) -> Row:
         """The row with one part drawn anew, the other kept.
 
         A new `"rest"` leaves the label as it was; for a new `"rationale"` label and rationale are read again.
         """
-        if part not in ("rest", "rationale"):
-            raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {part!r}.")
-        dice = RandomStream(seed, self.name, "redraw", part, row.id)
-        return self.rules.row(row.id, self.rules.redraw(inputs_of(row), part, dice))
+        if region not in ("rest", "rationale"):
+            raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {region!r}.")
+        rng = RandomStream(seed, self.name, "redraw", region, row.id)
+        return self.rules.row(row.id, self.rules.redraw(inputs_of(row), region, rng))
 
     def label_from(self, row: Row) -> Label | None:
         """The label read from the rationale's units alone, all else gone."""
-        return self.rules.read(rationale_alone(row)).label
+        return self.rules.read(keep_rationale(row)).label
 
 
 def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
@@ -62,9 +62,9 @@ def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
     Each split has a stream of its own. Where two splits draw the same inputs the later one, in the order test, dev,
     train, explain, teach, draws again: a test split never depends on the size of any other.
     """
-    whole(0, **sizes)
-    seen: set[bytes] = set()
-    splits = {name: _split(rules, name, sizes[name], seed, seen) for name in reversed(SPLITS)}
+    check_integers(0, **sizes)
+    used_digests: set[bytes] = set()
+    splits = {name: _split(rules, name, sizes[name], seed, used_digests) for name in reversed(SPLITS)}
     return PlantedDataset(
         rules.name,
         rules.task,
@@ -75,19 +75,19 @@ def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
     )
 
 
-def _split(rules: Rules[Any], name: str, size: int, seed: int, seen: set[bytes]) -> Split:
-    dice, rows, misses = RandomStream(seed, rules.name, name), list[Row](), 0
+def _split(rules: Rules[Any], name: str, size: int, seed: int, used_digests: set[bytes]) -> Split:
+    rng, rows, repeats = RandomStream(seed, rules.name, name), list[Row](), 0
     while len(rows) < size:
-        row = rules.row(f"{name}-{len(rows)}", rules.draw(dice, name))
+        row = rules.row(f"{name}-{len(rows)}", rules.draw(rng, name))
         digest = hashlib.sha256(row.content).digest()
-        if digest not in seen:
-            seen.add(digest)
+        if digest not in used_digests:
+            used_digests.add(digest)
             rows.append(row)
-            misses = 0
-        elif (misses := misses + 1) == _PATIENCE:
+            repeats = 0
+        elif (repeats := repeats + 1) == _MAX_REPEATS:
             raise OptionError(
                 f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different "
-                f"ones: after {len(rows)} rows, {misses} draws in a row brought nothing new. Ask for fewer rows, or "
+                f"ones: after {len(rows)} rows, {repeats} draws in a row brought nothing new. Ask for fewer rows, or "
                 "for longer or more varied ones."
             )
     return Split(name, rows)

@@ -14,21 +14,21 @@ class RandomStream:
     The stream is decided by the parts alone, so that the first rows of a split are the same however many follow.
     """
 
-    def __init__(self, *parts: object) -> None:
-        self.numpy = numpy_generator(*parts)
+    def __init__(self, *seed_parts: object) -> None:
+        self.generator = numpy_generator(*seed_parts)
         self._block: Iterator[float] = iter(())
 
     def uniform(self) -> float:
         """A number from 0 to 1, 1 excluded."""
         for number in self._block:
             return number
-        self._block = iter(self.numpy.random(512).tolist())
+        self._block = iter(self.generator.random(512).tolist())
         return next(self._block)
 
-    def chance(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         return self.uniform() < probability
 
-    def between(self, low: int, high: int) -> int:
+    def integer(self, low: int, high: int) -> int:
         """A whole number from `low` to `high`, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
@@ -39,6 +39,6 @@ class RandomStream:
         """`count` different items, in random order."""
         pool = list(items)
         for index in range(count):
-            other = self.between(index, len(pool) - 1)
+            other = self.integer(index, len(pool) - 1)
             pool[index], pool[other] = pool[other], pool[index]
         return pool[:count]

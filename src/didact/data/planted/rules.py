@@ -17,7 +17,7 @@ from didact.errors import OptionError
 
 Texts: TypeAlias = tuple[str, ...]
 Image: TypeAlias = UInt8[np.ndarray, "height width channel"]
-Part: TypeAlias = Literal["rest", "rationale"]
+Region: TypeAlias = Literal["rest", "rationale"]
 Inputs = TypeVar("Inputs", Texts, Image)
 
 
@@ -44,13 +44,13 @@ class Rules(ABC, Generic[Inputs]):
         raise NotImplementedError
 
     @abstractmethod
-    def draw(self, dice: RandomStream, split: str) -> Inputs: ...
+    def draw(self, rng: RandomStream, split: str) -> Inputs: ...
 
     @abstractmethod
     def read(self, inputs: Inputs) -> Truth: ...
 
     @abstractmethod
-    def redraw(self, inputs: Inputs, part: Part, dice: RandomStream) -> Inputs:
+    def redraw(self, inputs: Inputs, region: Region, rng: RandomStream) -> Inputs:
         """The inputs with every unit of `part` drawn anew from its category. A new rest leaves the label as it was."""
 
     def row(self, name: str, inputs: Inputs) -> Row:
@@ -63,24 +63,24 @@ class Rules(ABC, Generic[Inputs]):
         return FunctionTeacher(self._answers, self.classes, task=self.task, name=f"oracle of {self.name}")
 
     def _answers(self, inputs: Sequence[Any]) -> Float[np.ndarray, "row width"]:
-        labels: list[Any] = [self.read(_together(one)).label for one in inputs]
+        labels: list[Any] = [self.read(_as_tuple(item)).label for item in inputs]
         if self.classes is None:
             return np.array([[label] for label in labels], dtype=np.float64)
         width = len(self.classes)
-        unknown, known = np.full(width, 1 / width), np.eye(width)
-        return np.array([unknown if label is None else known[label] for label in labels])
+        uniform, one_hot = np.full(width, 1 / width), np.eye(width)
+        return np.array([uniform if label is None else one_hot[label] for label in labels])
 
 
-def _together(one: Any) -> Any:
+def _as_tuple(item: Any) -> Any:
     """A lone text reaches a function without its tuple."""
-    return (one,) if isinstance(one, str) else one
+    return (item,) if isinstance(item, str) else item
 
 
 def inputs_of(row: Row) -> Any:
     return row.texts if row.image is None else row.image
 
 
-def rationale_alone(row: Row) -> Any:
+def keep_rationale(row: Row) -> Any:
     """The row's inputs with all outside its rationale gone: spaces instead of signs, black instead of pixels."""
     units = row.rationale or ()
     if row.image is not None:
@@ -88,13 +88,13 @@ def rationale_alone(row: Row) -> Any:
         for top, left, bottom, right in units:  # type: ignore[misc]
             image[top:bottom, left:right] = row.image[top:bottom, left:right]
         return image
-    blank = [[" "] * len(text) for text in row.texts]
+    characters = [[" "] * len(text) for text in row.texts]
     for segment, start, end in units:  # type: ignore[misc]
-        blank[segment][start:end] = row.texts[segment][start:end]
-    return tuple("".join(signs) for signs in blank)
+        characters[segment][start:end] = row.texts[segment][start:end]
+    return tuple("".join(text_characters) for text_characters in characters)
 
 
-def whole(low: int, high: int | None = None, **options: object) -> None:
+def check_integers(low: int, high: int | None = None, **options: object) -> None:
     """Each option is a whole number from `low` to `high`."""
     for name, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
@@ -102,7 +102,7 @@ def whole(low: int, high: int | None = None, **options: object) -> None:
             raise OptionError(f"Option {name!r} must be a whole number {bound}, not {value!r}.")
 
 
-def chance(**options: object) -> None:
+def check_probabilities(**options: object) -> None:
     """Each option is a probability."""
     for name, value in options.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:

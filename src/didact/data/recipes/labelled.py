@@ -15,8 +15,8 @@ GLUE: Final = ("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
 INFERENCE: Final = ("entailment", "neutral", "contradiction")  # the order of the hub's numbers
 PREMISE: Final = ("premise", "hypothesis")
 QUESTIONS: Final = ("question1", "question2")
-WHOLE: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
-WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
+FULL_CUT: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
+VALIDATION_ONLY_CUT: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
 
 
 def read(record: Record, columns: Sequence[str], classes: Sequence[str]) -> Row | None:
@@ -48,12 +48,12 @@ def cola() -> Recipe:
     no out-of-domain part, so from the hub GLUE's validation set (in domain) is test, and dev is cut out of train.
     """
     classes = ("unacceptable", "acceptable")
-    own: Cut = {"train": {"train": 2_000, "teach": REST}, "validation": "dev", "validation_ood": "test"}
+    official: Cut = {"train": {"train": 2_000, "teach": REST}, "validation": "dev", "validation_ood": "test"}
     glue: Cut = {"train": {"train": 2_000, "dev": 500, "teach": REST}, "glue_validation": "test"}
     splits = {"train": "train", "glue_validation": "validation"}
     hub = Hub(*GLUE, ("sentence", "label", "idx"), splits, ("cola",))
     read_hub = partial(read, columns=("sentence",), classes=classes)
-    return replace(_recipe("cola", ("text",), classes, (own, glue), hub), read_hub=read_hub)
+    return replace(_recipe("cola", ("text",), classes, (official, glue), hub), read_hub=read_hub)
 
 
 _BREAKS: Final = re.compile(r"\s*(?:<br\s*/?>\s*)+")
@@ -77,17 +77,17 @@ def imdb() -> Recipe:
 def mnli() -> Recipe:
     """MultiNLI (Williams, Nangia and Bowman 2018). A local folder may hold the matched development set alone."""
     # The labels of the official test set are not public, so the matched development set is our test.
-    whole: Cut = {"train": {"train": 10_000, "dev": 2_000, "teach": REST}, "validation_matched": "test"}
+    with_train: Cut = {"train": {"train": 10_000, "dev": 2_000, "teach": REST}, "validation_matched": "test"}
     without_train: Cut = {"validation_matched": {"train": 0.25, "dev": 0.05, "test": 0.20, "teach": REST}}
     splits = {"train": "train", "validation_matched": "validation_matched"}
     hub = Hub(*GLUE, (*PREMISE, "label", "idx"), splits, ("mnli",))
-    return replace(_recipe("mnli", PREMISE, INFERENCE, (whole, without_train), hub), together=0)
+    return replace(_recipe("mnli", PREMISE, INFERENCE, (with_train, without_train), hub), grouped_by=0)
 
 
 def esnli() -> Recipe:
     """SNLI (Bowman et al. 2015) as e-SNLI has it (Camburu et al. 2018). The word highlights are in neither source."""
     hub = Hub("esnli/esnli", CONVERTED, (*PREMISE, "label"), ALL_THREE, ("plain_text",))
-    return replace(_recipe("esnli", PREMISE, INFERENCE, (WHOLE, WITHOUT_TRAIN), hub), together=0)
+    return replace(_recipe("esnli", PREMISE, INFERENCE, (FULL_CUT, VALIDATION_ONLY_CUT), hub), grouped_by=0)
 
 
 def quora() -> Recipe:
@@ -103,6 +103,6 @@ def quora() -> Recipe:
 
     def read_hub(record: Record) -> Row | None:
         """GLUE has a few pairs with an empty question; they are left out."""
-        return read(record, QUESTIONS, classes) if all(record[one].strip() for one in QUESTIONS) else None
+        return read(record, QUESTIONS, classes) if all(record[column].strip() for column in QUESTIONS) else None
 
-    return replace(_recipe("quora", QUESTIONS, classes, (WHOLE, glue, WITHOUT_TRAIN), hub), read_hub=read_hub)
+    return replace(_recipe("quora", QUESTIONS, classes, (FULL_CUT, glue, VALIDATION_ONLY_CUT), hub), read_hub=read_hub)

@@ -36,7 +36,7 @@ def _phrases(record: Record) -> Row | None:
         return None
     words = fields.tokens(text)
     single = [(start, grade) for start, end, grade in record["phrases"] if end - start == 1]
-    spans = tuple(words[place] for place, grade in single if grade != _NEUTRAL and (grade > _NEUTRAL) == bool(label))
+    spans = tuple(words[index] for index, grade in single if grade != _NEUTRAL and (grade > _NEUTRAL) == bool(label))
     return Row(fields.row_id(record), (text,), label=label, rationale=spans)
 
 
@@ -46,12 +46,12 @@ def _tree(record: Record) -> Row | None:
     grade = re.match(r"\((\d) ", tree)
     leaves = re.findall(r"\((\d) ([^()\s]+)\)", tree)
     if grade is None or not leaves:
-        raise FieldError("ptb_tree", f"holds {fields.shown(tree)}, which is no tree")
-    whole = int(grade[1])
+        raise FieldError("ptb_tree", f"holds {fields.short_repr(tree)}, which is no tree")
+    sentence_grade = int(grade[1])
     flat = {
         "text": " ".join(_BRACKETS.get(word, word) for _, word in leaves),
-        "label": None if whole == _NEUTRAL else int(whole > _NEUTRAL),
-        "phrases": [(place, place + 1, int(one)) for place, (one, _) in enumerate(leaves)],
+        "label": None if sentence_grade == _NEUTRAL else int(sentence_grade > _NEUTRAL),
+        "phrases": [(index, index + 1, int(word_grade)) for index, (word_grade, _) in enumerate(leaves)],
     }
     return _phrases(flat)
 
@@ -61,7 +61,9 @@ def sst_rationales(*, keep_seen: bool = False) -> Recipe:
 
     Sentences of SST's training set are left out by default, because a teacher of sentiment may have seen them.
     """
-    seen = "Sentences of SST's training set are " + ("kept: a teacher may know them." if keep_seen else "left out.")
+    train_note = "Sentences of SST's training set are " + (
+        "kept: a teacher may know them." if keep_seen else "left out."
+    )
     majority = "Rationale: words marked by more than half of the annotators who chose the sentence's label."
     return Recipe(
         "sst_rationales",
@@ -70,7 +72,7 @@ def sst_rationales(*, keep_seen: bool = False) -> Recipe:
         ({"test": "test"},),
         POLARITIES,
         not_on_hub="coastalcph/fair-rationales holds zip files behind a loading script, which datasets refuses.",
-        notes=(seen, majority),
+        notes=(train_note, majority),
     )
 
 
@@ -88,7 +90,7 @@ def _annotated(record: Record, *, keep_seen: bool) -> Row | None:
         for annotation in annotations
         if annotation.get("label") == POLARITIES[label]
     ]
-    spans = fields.marked(text, fields.majority(agreeing)) if agreeing else None
+    spans = fields.marked_tokens(text, fields.majority(agreeing)) if agreeing else None
     return Row(fields.row_id(record), (text,), label=label, rationale=spans)
 
 
@@ -121,14 +123,14 @@ def _evidence(record: Record) -> Row:
 def _quoted(record: Record) -> Row:
     """The hub has the evidence as texts: each is looked up by its tokens; one that is not found is left out."""
     words = fields.text(record, "review").split()
-    found = []
+    ranges = []
     for evidence in record["evidences"]:
-        wanted = evidence.split()
-        places = range(len(words) - len(wanted) + 1) if wanted else ()
-        start = next((place for place in places if words[place : place + len(wanted)] == wanted), None)
+        tokens = evidence.split()
+        starts = range(len(words) - len(tokens) + 1) if tokens else ()
+        start = next((index for index in starts if words[index : index + len(tokens)] == tokens), None)
         if start is not None:
-            found.append((start, start + len(wanted)))
-    return _evidence({"text": " ".join(words), "label": record["label"], "rationales": sorted(set(found))})
+            ranges.append((start, start + len(tokens)))
+    return _evidence({"text": " ".join(words), "label": record["label"], "rationales": sorted(set(ranges))})
 
 
 def hatexplain() -> Recipe:
@@ -147,9 +149,9 @@ def hatexplain() -> Recipe:
 def _post(record: Record) -> Row:
     tokens = record.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
-        raise FieldError("tokens", f"holds {fields.shown(tokens)}, where a list of texts belongs")
+        raise FieldError("tokens", f"holds {fields.short_repr(tokens)}, where a list of texts belongs")
     text = fields.checked_text(" ".join(tokens), "tokens")
-    ends = [len(" ".join(tokens[: place + 1])) for place in range(len(tokens))]
+    ends = [len(" ".join(tokens[: index + 1])) for index in range(len(tokens))]
     lists = [
         list(map(bool, marks))
         for marks in record.get("rationales") or []
@@ -157,8 +159,8 @@ def _post(record: Record) -> Row:
     ]
     spans = None
     if lists:
-        marked = zip(tokens, ends, fields.majority(lists), strict=True)
-        spans = tuple(Span(0, end - len(token), end) for token, end, mark in marked if mark and token)
+        token_marks = zip(tokens, ends, fields.majority(lists), strict=True)
+        spans = tuple(Span(0, end - len(token), end) for token, end, mark in token_marks if mark and token)
     return Row(fields.row_id(record), (text,), label=fields.label(record, "label", HATE), rationale=spans)
 
 
