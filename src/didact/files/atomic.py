@@ -31,9 +31,10 @@ def write_text(path: Path, content: str) -> None:
     try:
         encoded = content.encode()
     except UnicodeEncodeError as error:
-        part = content[max(0, error.start - 20) : error.start + 20]
+        excerpt = content[max(0, error.start - 20) : error.start + 20]
         raise DataError(
-            f"Could not write {path}: the text {part!r} holds characters that are not valid Unicode. Write it in UTF-8."
+            f"Could not write {path}: the text {excerpt!r} holds characters that are not valid Unicode. "
+            "Write it in UTF-8."
         ) from None
     write_bytes(path, encoded)
 
@@ -46,7 +47,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     socket or a folder is never replaced.
     """
     target = regular_file(path)
-    draft = _draft(target)
+    draft = _draft_path(target)
     try:
         yield draft
         _sync(draft)
@@ -72,7 +73,9 @@ def regular_file(path: Path) -> Path:
     if mode is not None and stat.S_ISDIR(mode):
         raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
     if mode is not None and not stat.S_ISREG(mode):
-        raise OptionError(f"{path} is a {_KINDS[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file.")
+        raise OptionError(
+            f"{path} is a {_SPECIAL_FILES[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file."
+        )
     return target
 
 
@@ -88,7 +91,7 @@ def _resolved(path: Path, kind: str) -> Path:
     return target
 
 
-_KINDS: Final = {
+_SPECIAL_FILES: Final = {
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
     stat.S_IFIFO: "pipe",
@@ -121,33 +124,33 @@ def check_new_file(
     ):
         raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
     if target.exists():
-        is_again = replaces is not None and replaces(target)
-        owner, is_inside = _owner(target) or (None, False)
-        if owner is not None and (is_inside or not is_again):
+        is_earlier_output = replaces is not None and replaces(target)
+        owner, is_inside = _owner_of(target) or (None, False)
+        if owner is not None and (is_inside or not is_earlier_output):
             raise OptionError(f"{path} belongs to {owner}, and would be lost. Name another file to write.")
-        if not is_again and not overwrite:
-            other = "" if replaces is None else ", and is no earlier output of this kind"
+        if not is_earlier_output and not overwrite:
+            hint = "" if replaces is None else ", and is no earlier output of this kind"
             raise OptionError(
-                f"{path} exists already{other}. Name another file, or allow it to be replaced (--overwrite)."
+                f"{path} exists already{hint}. Name another file, or allow it to be replaced (--overwrite)."
             )
-    _probe(target)
+    _check_writable(target)
     return path
 
 
 def check_different(**paths: Path | None) -> None:
     """An error if two outputs are the same file. Keywords are the names of their options."""
-    given = {name: path.resolve() for name, path in paths.items() if path is not None}
-    for name, path in given.items():
-        twin = next((other for other in given if other != name and given[other] == path), None)
-        if twin is not None:
-            raise OptionError(f"--{name} and --{twin} are the same file, {path}. Name two files.")
+    resolved = {name: path.resolve() for name, path in paths.items() if path is not None}
+    for name, path in resolved.items():
+        duplicate = next((other for other in resolved if other != name and resolved[other] == path), None)
+        if duplicate is not None:
+            raise OptionError(f"--{name} and --{duplicate} are the same file, {path}. Name two files.")
 
 
 def check_output_folder(path: Path) -> Path:
     """The path, if files can be written into a folder there, which may exist."""
     if kind_at(path) in ("file", "special"):
         raise OptionError(f"{path} is a file, and a folder is to be written there. Name a folder.")
-    _probe(path / "file")
+    _check_writable(path / "file")
     return path
 
 
@@ -160,11 +163,13 @@ def is_didact_page(path: Path) -> bool:
         return False
 
 
-def _owner(path: Path) -> tuple[str, bool] | None:
+def _owner_of(path: Path) -> tuple[str, bool] | None:
     """The run, model, study or explainer that a file is a part of, and whether it is in a folder inside a run."""
     for depth, folder in enumerate(list(path.absolute().parents)[:3]):
-        kept = sum((folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells"))
-        if kept > 1:  # one of them alone may be the user's
+        marker_count = sum(
+            (folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells")
+        )
+        if marker_count > 1:  # one of them alone may be the user's
             return f"the run {folder}", depth > 0
     folder = path.absolute().parent
     for marker, owner in (("didact.json", "model"), ("study.json", "study")):
@@ -173,7 +178,7 @@ def _owner(path: Path) -> tuple[str, bool] | None:
     return (f"the learned explainer {folder}", False) if _is_explainer(folder) else None
 
 
-def _is_made_by_us(folder: Path) -> bool:
+def _is_replaceable(folder: Path) -> bool:
     """Whether nothing of the user's is lost with a folder: it is a model, a learned explainer, or empty."""
     return (folder / "didact.json").is_file() or _is_explainer(folder) or not any(folder.iterdir())
 
@@ -192,7 +197,7 @@ def atomic_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = Fals
     `is_own` is for a folder inside a run, that only didact names: whatever is there is replaced.
     """
     path = check_new_folder(path, overwrite=overwrite, is_in_run=is_in_run)
-    draft = _draft(path)
+    draft = _draft_path(path)
     try:
         draft.mkdir()
         yield draft
@@ -219,12 +224,12 @@ def check_new_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = F
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if exists and not path.is_dir():
         raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
-    if exists and not is_in_run and not _is_made_by_us(path):
+    if exists and not is_in_run and not _is_replaceable(path):
         raise OptionError(
             f"{path} was not made by didact: it holds neither didact.json (of a model) nor the config.json of a "
             "learned explainer. --overwrite replaces only such folders. Choose another folder."
         )
-    _probe(path)
+    _check_writable(path)
     return path
 
 
@@ -243,10 +248,10 @@ def remove_stale_drafts(folder: Path, *, inside: Sequence[str] = ()) -> None:
     The folder may hold other people's files: only what is named as our drafts are, there and in the folders `inside`,
     is looked at.
     """
-    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
-    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
+    searches = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
+    for draft in sorted(path for search in searches for path in search if _DRAFT_NAME.search(path.name)):
         try:
-            is_old = time.time() - draft.stat().st_mtime > _OLD
+            is_old = time.time() - draft.stat().st_mtime > _STALE_AFTER
         except OSError:  # gone by now: another run's
             continue
         if is_old and draft.is_dir():
@@ -255,11 +260,11 @@ def remove_stale_drafts(folder: Path, *, inside: Sequence[str] = ()) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _probe(path: Path) -> None:
+def _check_writable(path: Path) -> None:
     """An error if nothing can be made beside `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _draft(path)
+        probe = _draft_path(path)
         probe.mkdir()
         probe.rmdir()
     except (OSError, ValueError) as error:
@@ -271,14 +276,14 @@ def _replace(draft: Path, path: Path) -> None:
     if not path.exists():
         draft.rename(path)
         return
-    old = _draft(path)
-    path.rename(old)
+    backup = _draft_path(path)
+    path.rename(backup)
     try:
         draft.rename(path)
     except OSError:
-        old.rename(path)
+        backup.rename(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
 def _sync(file: Path) -> None:
@@ -287,9 +292,9 @@ def _sync(file: Path) -> None:
             os.fsync(opened.fileno())
 
 
-_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
-_OLD: Final = 3600.0  # seconds after which a draft is nobody's
+_DRAFT_NAME: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
+_STALE_AFTER: Final = 3600.0  # seconds after which a draft is nobody's
 
 
-def _draft(path: Path) -> Path:
+def _draft_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

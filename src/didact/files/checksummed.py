@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, Final
 from didact.errors import RecordError
 from didact.files.atomic import write_bytes, write_text
 
-FIELD: Final = "checksum"
+CHECKSUM_FIELD: Final = "checksum"
 _DIGITS: Final = 64  # of a SHA-256
 _CHUNK: Final = 1 << 20
-_LONGEST_HEADER: Final = 100_000_000  # bytes; what the safetensors library accepts
+_MAX_HEADER_BYTES: Final = 100_000_000  # bytes; what the safetensors library accepts
 
 
 def checksum_of(document: Mapping[str, object]) -> str:
@@ -33,11 +33,11 @@ def write_json(path: Path, document: Mapping[str, object], *, indent: int | None
 def checksummed_json(document: Mapping[str, object], *, indent: int | None = None) -> str:
     """The document with its checksum as JSON text. Without `indent`, entries are sorted and nothing is spaced."""
     plain = json.loads(json.dumps(document, ensure_ascii=False))  # keys as JSON has them
-    assert FIELD not in plain
-    sealed = {**plain, FIELD: checksum_of(plain)}
+    assert CHECKSUM_FIELD not in plain
+    document_with_checksum = {**plain, CHECKSUM_FIELD: checksum_of(plain)}
     if indent is None:
-        return json.dumps(sealed, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return json.dumps(sealed, ensure_ascii=False, indent=indent) + "\n"
+        return json.dumps(document_with_checksum, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json.dumps(document_with_checksum, ensure_ascii=False, indent=indent) + "\n"
 
 
 def read_json(path: Path, *, advice: str) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def parse_checksummed(content: bytes, path: Path | str, *, advice: str) -> dict[
         document = json.loads(content)
         if not isinstance(document, dict):
             raise ValueError("it holds no JSON object")
-        stored = document.pop(FIELD, None)
-        is_intact = stored == checksum_of(document) if stored is not None else not _has_lost_seal(document)
+        stored = document.pop(CHECKSUM_FIELD, None)
+        is_intact = stored == checksum_of(document) if stored is not None else not _has_renamed_checksum(document)
     except (ValueError, RecursionError) as error:
         raise damaged_error(path, " ".join(str(error).split())[:200], advice) from error
     if not is_intact:
@@ -70,12 +70,12 @@ def parse_checksummed(content: bytes, path: Path | str, *, advice: str) -> dict[
     return document
 
 
-def _has_lost_seal(document: Mapping[str, object]) -> bool:
+def _has_renamed_checksum(document: Mapping[str, object]) -> bool:
     """Whether the checksum is there under another name, as it is where a bit of the name was flipped."""
     for name, value in document.items():
         if isinstance(value, str) and len(value) == _DIGITS:
-            rest = {other: entry for other, entry in document.items() if other != name}
-            if value == checksum_of(rest):
+            remaining = {other: entry for other, entry in document.items() if other != name}
+            if value == checksum_of(remaining):
                 return True
     return False
 
@@ -111,7 +111,7 @@ def checksummed_tensors(content: bytes) -> bytes:
     header, tensors = json.loads(content[8 : 8 + length]), content[8 + length :]
     digest = _tensor_digest(header)
     digest.update(tensors)
-    header["__metadata__"] = {**header.get("__metadata__", {}), FIELD: digest.hexdigest()}
+    header["__metadata__"] = {**header.get("__metadata__", {}), CHECKSUM_FIELD: digest.hexdigest()}
     text = json.dumps(header, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight
     return len(text).to_bytes(8, "little") + text + tensors
@@ -134,10 +134,10 @@ def check_tensors(path: Path, *, advice: str) -> None:
 
 def _is_intact(file: BinaryIO) -> bool:
     length = int.from_bytes(file.read(8), "little")
-    if length > _LONGEST_HEADER:
+    if length > _MAX_HEADER_BYTES:
         raise ValueError("its header has no sensible length")
     header = json.loads(file.read(length))
-    stored = header.get("__metadata__", {}).pop(FIELD, None)
+    stored = header.get("__metadata__", {}).pop(CHECKSUM_FIELD, None)
     if stored is None:
         return True
     digest = _tensor_digest(header)

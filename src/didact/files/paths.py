@@ -26,9 +26,9 @@ def check_readable(path: Path) -> None:
     """An error if a file, or what is directly in a folder, cannot be opened."""
     try:
         if kind_at(path) == "folder":
-            for inside in sorted(path.iterdir()):
-                if kind_at(inside) == "file":
-                    check_readable(inside)
+            for entry in sorted(path.iterdir()):
+                if kind_at(entry) == "file":
+                    check_readable(entry)
         else:
             path.open("rb").close()
     except OSError as error:

@@ -19,21 +19,26 @@ T = TypeVar("T")
 
 # What a finished run leaves beside its folders; the last says that all is there.
 RUN_FILES: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
-_EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
+_INSTALL_HINTS: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
 # Where folders are but parts of names: nothing has to be made before a file is written.
-_FLAT: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
-_S3: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 5}}
-_NOBODY: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError")
-_SECRET: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
+_S3_SETTINGS: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 5}}
+_CREDENTIAL_ERRORS: Final = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "ProfileNotFound",
+    "DefaultCredentialsError",
+)
+_SECRET_NAME: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
-def is_url(place: object) -> bool:
+def is_url(location: object) -> bool:
     """Whether a run's place is elsewhere. A place may start with `s3:/` only by mistake, which is told."""
-    text = str(place)
+    text = str(location)
     if re.match(r"(s3a?|gs|gcs|memory|file|az|abfss?):/(?!/)", text):
-        why = "a path keeps one slash of two: give it as text" if isinstance(place, Path) else "it lacks a slash"
-        raise OptionError(f"{text!r} is neither a folder nor a URL; {why}, as in {text.replace(':/', '://', 1)!r}.")
-    return isinstance(place, str) and "://" in text
+        reason = "a path keeps one slash of two: give it as text" if isinstance(location, Path) else "it lacks a slash"
+        raise OptionError(f"{text!r} is neither a folder nor a URL; {reason}, as in {text.replace(':/', '://', 1)!r}.")
+    return isinstance(location, str) and "://" in text
 
 
 def check_url(url: str) -> str:
@@ -59,7 +64,7 @@ def redact_secrets(text: str) -> str:
     """What a library said, without what the environment keeps secret and without passwords in URLs."""
     text = re.sub(r"//[^/\s]*@", "//…@", text)
     for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) > 7:
+        if _SECRET_NAME.search(name) and len(value) > 7:
             text = text.replace(value, "…")
     return text
 
@@ -74,7 +79,7 @@ class RemoteFolder:
     def __init__(self, url: str) -> None:
         self.url = check_url(url)
         self.protocol = urlsplit(url).scheme
-        self._system, root = _opened(self.url, self.protocol)
+        self._system, root = _open_filesystem(self.url, self.protocol)
         self._root = root.rstrip("/")
 
     def check(self) -> None:
@@ -83,11 +88,11 @@ class RemoteFolder:
         try:
             self._write(name, b"didact\n")
             self._system.invalidate_cache()
-            found = self._system.cat_file(self._path(name))
+            content = self._system.cat_file(self._path(name))
             self._list("cells")
         except Exception as error:  # of whatever library serves this URL
-            raise self._refused(error) from None
-        if found != b"didact\n":
+            raise self._access_error(error) from None
+        if content != b"didact\n":
             raise RecordError(f"{self.url} did not give back what was written there. Choose another place.")
         with suppress(Exception):  # who may write and not delete can work all the same
             self._system.rm_file(self._path(name))
@@ -102,15 +107,15 @@ class RemoteFolder:
         if not paths:
             return {}
         contents = self._call("read from", lambda: self._system.cat(list(paths), recursive=False, on_error="return"))
-        found = {}
+        contents_by_name = {}
         for path, name in paths.items():
             content = contents.get(path, FileNotFoundError(name))
             if isinstance(content, FileNotFoundError):
                 continue
             if isinstance(content, Exception):
-                raise self._failed(f"read {name} in", content) from None
-            found[name] = bytes(content)
-        return found
+                raise self._io_error(f"read {name} in", content) from None
+            contents_by_name[name] = bytes(content)
+        return contents_by_name
 
     def write(self, name: str, content: bytes) -> None:
         self._call(f"write {name} into", lambda: self._write(name, content), is_read=False)
@@ -147,8 +152,8 @@ class RemoteFolder:
 
     def _list(self, folder: str) -> dict[str, int]:
         self._system.invalidate_cache()
-        found = self._system.find(self._path(folder), detail=True)
-        return {path[len(self._root) + 1 :]: int(info.get("size") or 0) for path, info in found.items()}
+        entries = self._system.find(self._path(folder), detail=True)
+        return {path[len(self._root) + 1 :]: int(info.get("size") or 0) for path, info in entries.items()}
 
     def _write(self, name: str, content: bytes) -> None:
         self._make_folder(name)
@@ -156,31 +161,37 @@ class RemoteFolder:
 
     def _make_folder(self, name: str) -> None:
         folder = self._path(name).rpartition("/")[0]
-        if self.protocol not in _FLAT:
+        if self.protocol not in _OBJECT_STORES:
             self._system.makedirs(folder, exist_ok=True)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _call(self, what: str, call: Callable[[], T], *, is_read: bool = True) -> T:
+    def _call(self, action: str, call: Callable[[], T], *, is_read: bool = True) -> T:
         """Call the library, which tries again by itself. That a file to read is missing is for the caller to handle."""
         try:
             return call()
         except Exception as error:  # of whatever library serves this URL
             if is_read and isinstance(error, FileNotFoundError):
                 raise
-            raise self._failed(what, error) from None
+            raise self._io_error(action, error) from None
 
-    def _failed(self, what: str, error: Exception) -> RecordError:
-        return RecordError(f"Could not {what} {self.url}: {_reason(error)}")
+    def _io_error(self, action: str, error: Exception) -> RecordError:
+        return RecordError(f"Could not {action} {self.url}: {_reason(error)}")
 
-    def _refused(self, error: Exception) -> DidactError:
+    def _access_error(self, error: Exception) -> DidactError:
         """Why nothing can be kept there, and what to do."""
         reason = _reason(error)
-        if type(error).__name__ in _NOBODY:
-            by = "AWS_PROFILE, or by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            by = by if self.protocol in _EXTRA else "what its library reads (environment variables, a file of settings)"
-            return OptionError(f"{self.url} cannot be used: {reason} Say who you are by {by}; never in the URL.")
+        if type(error).__name__ in _CREDENTIAL_ERRORS:
+            credentials = "AWS_PROFILE, or by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            credentials = (
+                credentials
+                if self.protocol in _INSTALL_HINTS
+                else "what its library reads (environment variables, a file of settings)"
+            )
+            return OptionError(
+                f"{self.url} cannot be used: {reason} Say who you are by {credentials}; never in the URL."
+            )
         if isinstance(error, FileNotFoundError):
             return OptionError(f"{self.url} cannot be used: {reason} Make the bucket first, or mend its name.")
         if isinstance(error, PermissionError):
@@ -207,8 +218,8 @@ def fetch_run(url: str) -> Path:
     It is not the cache in which a run on that store works: that may be ahead of the store.
     """
     remote = RemoteFolder(url)
-    found = remote.read_all(RUN_FILES)
-    if "comparison.json" not in found:
+    contents = remote.read_all(RUN_FILES)
+    if "comparison.json" not in contents:
         raise OptionError(
             f"{remote.url} holds no finished comparison, or is not there. Run `didact compare … --out {remote.url}` "
             "first (the same command goes on where it was stopped)."
@@ -216,8 +227,8 @@ def fetch_run(url: str) -> Path:
     folder = local_cache_dir(url)
     folder = folder.with_name(f"{folder.name}-read")
     for name in RUN_FILES:
-        if name in found:
-            write_bytes(ensure_parent(folder / name), found[name])
+        if name in contents:
+            write_bytes(ensure_parent(folder / name), contents[name])
         else:
             (folder / name).unlink(missing_ok=True)
     for name, size in remote.list("measured").items():
@@ -227,15 +238,15 @@ def fetch_run(url: str) -> Path:
     return folder
 
 
-def _opened(url: str, protocol: str) -> tuple[Any, str]:
+def _open_filesystem(url: str, protocol: str) -> tuple[Any, str]:
     try:
         import fsspec
 
-        options: dict[str, object] = {"config_kwargs": _S3} if protocol in _EXTRA else {}
+        options: dict[str, object] = {"config_kwargs": _S3_SETTINGS} if protocol in _INSTALL_HINTS else {}
         system, root = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
     except ImportError as error:
         raise MissingExtraError(
-            f"{url} needs a package that is not installed: {_EXTRA.get(protocol) or _reason(error)}"
+            f"{url} needs a package that is not installed: {_INSTALL_HINTS.get(protocol) or _reason(error)}"
         ) from None
     except ValueError as error:
         raise OptionError(
@@ -247,5 +258,5 @@ def _opened(url: str, protocol: str) -> tuple[Any, str]:
 
 
 def _reason(error: Exception) -> str:
-    said = " ".join(redact_secrets(str(error)).split())[:300] or type(error).__name__
-    return said if said.endswith(".") else f"{said}."
+    message = " ".join(redact_secrets(str(error)).split())[:300] or type(error).__name__
+    return message if message.endswith(".") else f"{message}."

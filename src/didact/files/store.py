@@ -75,13 +75,13 @@ class Store:
 def parse_record(content: bytes, key: str, path: Path | str) -> StoredRecord:
     """The record that was sealed as this content; `path` is named where it is damaged."""
     try:
-        sealed = json.loads(content)
-        body = sealed["body"]
-        intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+        document = json.loads(content)
+        body = document["body"]
+        is_intact = document["checksum"] == _checksum(body) and body["key"] == key
         record = StoredRecord(key, body["status"], body["payload"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
-    if not intact:
+    if not is_intact:
         raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
     return record
 

@@ -15,7 +15,7 @@ from didact.files.store import canonical_json, unreadable_error
 FORMAT: Final = 1  # a header that names none has this one
 _KEY: Final = b"didact"
 # What reading a flipped bit can raise, in Arrow or in what is made of it.
-_BREAKS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+_READ_ERRORS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
     arrays = {name: pyarrow.array(table.columns[name], _type(pyarrow, kind)) for name, kind in types.items()}
     content = pyarrow.table(arrays)
     about = dict(table.about)
-    header = {"about": about, "checksum": _checksum(_lists(content), about)}
+    header = {"about": about, "checksum": _checksum(_to_lists(content), about)}
     content = content.replace_schema_metadata({_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(content, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
@@ -61,10 +61,10 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
     try:
         arrow = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=checksum is None).read()
         header = json.loads((arrow.schema.metadata or {})[_KEY])
-        table = Table(_lists(arrow), header["about"])
+        table = Table(_to_lists(arrow), header["about"])
         version = header.get("format", FORMAT)
         is_intact = checksum is not None or header["checksum"] == _checksum(table.columns, table.about)
-    except (pyarrow.ArrowException, *_BREAKS) as error:
+    except (pyarrow.ArrowException, *_READ_ERRORS) as error:
         reason = " ".join(str(error).split())
         raise RecordError(f"{path} is missing or damaged ({reason}); it will be computed anew.") from error
     if not is_intact:
@@ -78,7 +78,7 @@ def _damaged(path: Path) -> RecordError:
     return RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
 
 
-def _lists(table: Any) -> dict[str, list[Any]]:
+def _to_lists(table: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
