@@ -8,7 +8,7 @@ from typing import Any
 
 from didact.core.row import Row
 from didact.errors import DataError
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, short_repr, words_in
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, numbers, short_repr, token_list
 from didact.registry import python_number
 
 
@@ -27,7 +27,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
             if not is_record(record):
                 raise Fault(f"is {short_repr(record)}, where a VisualizationDataRecord belongs")
             scores = numbers(record.word_attributions, "'word_attributions'")
-            tokens = words_in(record.raw_input_ids, "'raw_input_ids'")
+            tokens = token_list(record.raw_input_ids, "'raw_input_ids'")
             target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
             parsed.rows.append(ParsedRow(where, None, tokens, scores, target=target, prediction=prediction))
     return parsed

@@ -48,26 +48,28 @@ def document(path: Path) -> Any:
         ) from None
 
 
-def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, object]]]:
+def records(source: Any, parsed: ParsedFile) -> list[tuple[str, dict[str, object]]]:
     """The records of a file, or of a list in memory, each with its place; faults go `into` it."""
     if not isinstance(source, Path):
-        return _objects(source, "row", into)
+        return _objects(source, "row", parsed)
     content = content_of(source)
     if content.lstrip().startswith("["):
-        return _objects(document(source), "row", into)
-    found: list[tuple[str, dict[str, object]]] = []
+        return _objects(document(source), "row", parsed)
+    entries: list[tuple[str, dict[str, object]]] = []
     lines = content.rstrip("\r\n").split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            one = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            how = "cut off or broken" if number == len(lines) else "broken"
-            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({first_line(error)})")
+            state = "cut off or broken" if number == len(lines) else "broken"
+            parsed.add_fault(
+                f"line {number}", f"the line is {state}, no JSON can be read from it ({first_line(error)})"
+            )
             continue
-        found += _objects([one], "line", into, first=number)
-    return found
+        entries += _objects([value], "line", parsed, first=number)
+    return entries
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
@@ -77,14 +79,14 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _objects(
-    values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
+    values: Sequence[Any] | Any, unit: str, parsed: ParsedFile, *, first: int = 1
 ) -> list[tuple[str, dict[str, object]]]:
-    found: list[tuple[str, dict[str, object]]] = []
+    entries: list[tuple[str, dict[str, object]]] = []
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")
     for number, value in enumerate(values, first):
         if isinstance(value, dict):
-            found.append((f"{unit} {number}", value))
+            entries.append((f"{unit} {number}", value))
         else:
-            into.fault(f"{unit} {number}", f"is {short_repr(value)}, where an object belongs")
-    return found
+            parsed.add_fault(f"{unit} {number}", f"is {short_repr(value)}, where an object belongs")
+    return entries

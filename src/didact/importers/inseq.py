@@ -18,7 +18,7 @@ from didact.core.row import Row
 from didact.errors import DataError
 from didact.files.unpack import gunzip
 from didact.importers.files import document
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, plain_array, present, short_repr
+from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, float_array, required, short_repr
 
 
 def read(
@@ -27,16 +27,16 @@ def read(
     """`options.target` is the generated step (from 0, -1 for the last) or "mean"; `scores` names `sequence_scores`."""
     parsed = ParsedFile(name)
     content = document(source) if isinstance(source, Path) else source
-    content, _ = _opened(content)
+    content, _ = _unwrap(content)
     try:
-        sequences = present(content, "sequence_attributions")
+        sequences = required(content, "sequence_attributions")
     except Fault as fault:
         raise DataError(f"{name} is not what inseq saves: {fault}. Save with out.save(path).") from None
     if not isinstance(sequences, list):
         raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {short_repr(sequences)}.")
-    about = _opened(content.get("info"))[0]
-    about = about if isinstance(about, dict) else {}
-    parsed.method, parsed.teacher = (str(about.get(key) or "") for key in ("attribution_method", "model_name"))
+    info = _unwrap(content.get("info"))[0]
+    info = info if isinstance(info, dict) else {}
+    parsed.method, parsed.teacher = (str(info.get(key) or "") for key in ("attribution_method", "model_name"))
     texts = max((len(row.texts) for row in rows), default=1)
     for number, sequence in enumerate(sequences, 1):
         with parsed.reading(f"sequence {number}"):
@@ -45,52 +45,52 @@ def read(
 
 
 def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> ParsedRow:
-    fields, kind = _opened(sequence)
+    fields, kind = _unwrap(sequence)
     if not isinstance(fields, dict):
         raise Fault(f"is {short_repr(fields)}, where tokens and attributions belong")
     source, generated = _tokens(fields, "source"), _tokens(fields, "target")
     start = fields.get("attr_pos_start") or 0
     if not isinstance(start, int) or not 0 <= start <= len(generated):
         raise Fault(f"'attr_pos_start' is {short_repr(start)}, and there are {len(generated)} target tokens")
-    over_source, over_target = _sides(fields, scores)
+    over_source, over_target = _source_and_target(fields, scores)
     if over_source is None:  # a decoder: the prompt is the beginning of its target
         tokens, matrix = generated[:start], _matrix(over_target, len(generated), kind)[:start]
     else:
         tokens, matrix = source, _matrix(over_source, len(source), kind)
     steps = generated[start : start + matrix.shape[1]]
-    chosen = _chosen(matrix.shape[1], target, steps)
+    chosen = _chosen_steps(matrix.shape[1], target, steps)
     values, segments = matrix[:, chosen].mean(1), None
     if over_source is not None and over_target is not None and texts > 1:
         matrix = _matrix(over_target, len(generated), kind)
         if matrix.shape[1] != len(steps):
             raise Fault(f"has {len(steps)} steps for the source and {matrix.shape[1]} for the target")
         # A step is explained by what came before it; the tokens after have no score.
-        seen = np.arange(len(generated))[:, None] < start + np.array(chosen)
-        before = np.flatnonzero(seen.any(1)).tolist()
-        mine = np.where(seen, matrix[:, chosen], 0).sum(1) / np.maximum(seen.sum(1), 1)
-        tokens = [*source, *(generated[number] for number in before)]
-        segments = [0] * len(source) + [1] * len(before)
-        values = np.concatenate([values, mine[before]])
-    said = "".join(generated[start:]).replace("▁", " ").replace("Ġ", " ").strip()
-    told = steps[chosen[0]] if len(chosen) == 1 else "mean of all steps"
-    return ParsedRow(where, None, tokens, values, segments, target=told, prediction=said)
+        precedes = np.arange(len(generated))[:, None] < start + np.array(chosen)
+        prefix = np.flatnonzero(precedes.any(1)).tolist()
+        prefix_scores = np.where(precedes, matrix[:, chosen], 0).sum(1) / np.maximum(precedes.sum(1), 1)
+        tokens = [*source, *(generated[number] for number in prefix)]
+        segments = [0] * len(source) + [1] * len(prefix)
+        values = np.concatenate([values, prefix_scores[prefix]])
+    generated_text = "".join(generated[start:]).replace("▁", " ").replace("Ġ", " ").strip()
+    target_name = steps[chosen[0]] if len(chosen) == 1 else "mean of all steps"
+    return ParsedRow(where, None, tokens, values, segments, target=target_name, prediction=generated_text)
 
 
-def _sides(fields: Mapping[str, object], scores: str | None) -> tuple[Any, Any]:
+def _source_and_target(fields: Mapping[str, object], scores: str | None) -> tuple[Any, Any]:
     """The scores of source and target tokens; one of them may be None."""
     source, target = fields.get("source_attributions"), fields.get("target_attributions")
     if source is None and target is None:
         raise Fault("has neither 'source_attributions' nor 'target_attributions'")
     if scores is None:
         return source, target
-    found = _opened(fields.get("sequence_scores"))[0]
-    named = found if isinstance(found, dict) else {}
-    if scores not in named:
-        raise Fault(f"has no sequence_scores {scores!r}, but {short_repr(list(named))}")
-    return (None, named[scores]) if source is None else (named[scores], None)
+    sequence_scores = _unwrap(fields.get("sequence_scores"))[0]
+    named_scores = sequence_scores if isinstance(sequence_scores, dict) else {}
+    if scores not in named_scores:
+        raise Fault(f"has no sequence_scores {scores!r}, but {short_repr(list(named_scores))}")
+    return (None, named_scores[scores]) if source is None else (named_scores[scores], None)
 
 
-def _chosen(count: int, target: str | int | None, steps: Sequence[str]) -> list[int]:
+def _chosen_steps(count: int, target: str | int | None, steps: Sequence[str]) -> list[int]:
     """The generated steps that are taken."""
     if count != len(steps) or not count:
         raise Fault(f"has attributions for {count} steps and generated {len(steps)} tokens")
@@ -119,19 +119,19 @@ def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step
 
 
 def _tokens(fields: Mapping[str, object], key: str) -> list[str]:
-    found = []
-    listed = present(fields, key)
+    tokens = []
+    listed = required(fields, key)
     if not isinstance(listed, list):
         raise Fault(f"{key!r} is {short_repr(listed)}, where a list of tokens belongs")
-    for one in listed:
-        token = one if isinstance(one, str) else present(_opened(one)[0], "token")
+    for item in listed:
+        token = item if isinstance(item, str) else required(_unwrap(item)[0], "token")
         if not isinstance(token, str):
             raise Fault(f"{key!r} holds {short_repr(token)}, where a token belongs")
-        found.append(token)
-    return found
+        tokens.append(token)
+    return tokens
 
 
-def _opened(value: Any) -> tuple[Any, str]:
+def _unwrap(value: Any) -> tuple[Any, str]:
     """The fields of an object that was saved with its class, and the class; nothing is built from that."""
     if isinstance(value, dict) and "__instance_type__" in value:
         kind = value["__instance_type__"]
@@ -142,12 +142,12 @@ def _opened(value: Any) -> tuple[Any, str]:
 def _array(value: Any) -> Float[np.ndarray, "..."]:
     """An array as a list, with its type and shape, as base64, or as safetensors inside base64."""
     if isinstance(value, str):
-        return _safe(value)
+        return _from_safetensors(value)
     if not isinstance(value, dict):
-        return plain_array(value, "attributions")
-    content, shape, dtype = present(value, "__ndarray__"), value.get("shape"), str(value.get("dtype"))
+        return float_array(value, "attributions")
+    content, shape, dtype = required(value, "__ndarray__"), value.get("shape"), str(value.get("dtype"))
     if not isinstance(content, str):
-        return plain_array(content, "attributions")
+        return float_array(content, "attributions")
     if np.dtype(dtype if dtype in ("float16", "float32", "float64") else "O") == object:
         raise Fault(f"attributions are of type {short_repr(dtype)}, where floating-point numbers belong")
     try:
@@ -164,7 +164,7 @@ def _array(value: Any) -> Float[np.ndarray, "..."]:
         ) from None
 
 
-def _safe(value: str) -> Float[np.ndarray, "..."]:
+def _from_safetensors(value: str) -> Float[np.ndarray, "..."]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -174,4 +174,4 @@ def _safe(value: str) -> Float[np.ndarray, "..."]:
         raise Fault(f"attributions are text that cannot be unpacked ({error})") from None
     if len(fields) != 1:
         raise Fault("attributions are squeezed into 8 bits; save with scores_precision='float32'")
-    return plain_array(next(iter(fields.values())), "attributions")
+    return float_array(next(iter(fields.values())), "attributions")

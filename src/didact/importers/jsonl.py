@@ -16,29 +16,29 @@ from didact.importers.parsed import (
     ImportOptions,
     ParsedFile,
     ParsedRow,
-    named,
+    integers,
     numbers,
-    present,
+    optional_id,
+    required,
     short_repr,
-    whole_numbers,
-    words_in,
+    token_list,
 )
 
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
     parsed = ParsedFile(name)
-    for where, record in records(source, parsed):
+    for location, record in records(source, parsed):
         id = None
         try:
-            id = named(record.get("id"), "id")
-            scores = numbers(present(record, "attributions"), "'attributions'")
+            id = optional_id(record.get("id"), "id")
+            scores = numbers(required(record, "attributions"), "'attributions'")
             segments = record.get("token_type_ids")
-            segments = None if segments is None else whole_numbers(segments, "'token_type_ids'")
-            tokens, prediction = words_in(present(record, "tokens")), _prediction(record)
+            segments = None if segments is None else integers(segments, "'token_type_ids'")
+            tokens, prediction = token_list(required(record, "tokens")), _prediction(record)
             parsed.teacher = parsed.teacher or str(record.get("model") or "")
-            parsed.rows.append(ParsedRow(where, id, tokens, scores, segments, None, prediction, prediction))
-        except Fault as fault:
-            parsed.fault(where, fault, id)
+            parsed.rows.append(ParsedRow(location, id, tokens, scores, segments, None, prediction, prediction))
+        except Fault as error:
+            parsed.add_fault(location, error, id)
     return parsed
 
 

@@ -29,7 +29,7 @@ class ParsedRow:
     tokens: Sequence[str]
     scores: Float[np.ndarray, " token"]
     segments: Sequence[int] | None = None
-    places: Sequence[Span] | None = None
+    spans: Sequence[Span] | None = None
     target: str | int | None = None
     prediction: str | int | None = None
 
@@ -50,10 +50,10 @@ class ParsedFile:
         """A `Fault` while a row is read becomes one of the file's faults."""
         try:
             yield
-        except Fault as fault:
-            self.fault(where, fault, id)
+        except Fault as error:
+            self.add_fault(where, error, id)
 
-    def fault(self, where: str, reason: object, id: str | None = None) -> None:
+    def add_fault(self, where: str, reason: object, id: str | None = None) -> None:
         self.faults.append(f"{self.name} {where}{'' if id is None else f' (row {id!r})'}: {reason}")
 
 
@@ -66,7 +66,7 @@ class ImportOptions:
     kind: str | None = None
 
 
-def present(record: Any, key: str) -> Any:
+def required(record: Any, key: str) -> Any:
     """A value that must be there."""
     if not isinstance(record, dict):
         raise Fault(f"is {short_repr(record)}, where an object with {key!r} belongs")
@@ -75,53 +75,53 @@ def present(record: Any, key: str) -> Any:
     return record[key]
 
 
-def numbers(value: Any, what: str) -> Float[np.ndarray, " token"]:
+def numbers(value: Any, name: str) -> Float[np.ndarray, " token"]:
     """One number per token. Whether they are finite is told later, where a token is known by name."""
-    array = plain_array(value, what)
+    array = float_array(value, name)
     if array.ndim != 1:
-        raise Fault(f"{what} have the shape {array.shape}, where one number per token belongs")
+        raise Fault(f"{name} have the shape {array.shape}, where one number per token belongs")
     return array
 
 
-def whole_numbers(value: Any, what: str) -> list[int]:
-    found = numbers(value, what)
-    wrong = found[~((np.abs(found) < 2**53) & (found == np.floor(found)))]
+def integers(value: Any, name: str) -> list[int]:
+    values = numbers(value, name)
+    wrong = values[~((np.abs(values) < 2**53) & (values == np.floor(values)))]
     if len(wrong):
-        raise Fault(f"{what} hold {wrong[0]:g}, where whole numbers belong")
-    return [int(one) for one in found]
+        raise Fault(f"{name} hold {wrong[0]:g}, where whole numbers belong")
+    return [int(number) for number in values]
 
 
-def plain_array(value: Any, what: str) -> Float[np.ndarray, "..."]:
+def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
     """Numbers of any shape: lists, numpy or torch."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     if isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
-        raise Fault(f"{what} are {short_repr(value)}, where numbers belong")
+        raise Fault(f"{name} are {short_repr(value)}, where numbers belong")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise Fault(f"{what} are lists of different lengths, where as many numbers as tokens belong") from None
+        raise Fault(f"{name} are lists of different lengths, where as many numbers as tokens belong") from None
     if array.size == 0:
         return np.zeros(array.shape)
     if array.dtype == object or array.dtype.kind not in "iuf":
-        raise Fault(f"{what} hold {_kind(array)}, where numbers belong")
+        raise Fault(f"{name} hold {_kind(array)}, where numbers belong")
     return array.astype(np.float64)
 
 
-def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
+def token_list(value: Any, name: str = "'tokens'") -> tuple[str, ...]:
     """A list of tokens."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise Fault(f"{what} are {short_repr(value)}, where a list of tokens belongs")
-    wrong = [one for one in value if not isinstance(one, str)]
+        raise Fault(f"{name} are {short_repr(value)}, where a list of tokens belongs")
+    wrong = [item for item in value if not isinstance(item, str)]
     if wrong:
-        raise Fault(f"{what} hold {short_repr(wrong[0])}, where a token belongs")
+        raise Fault(f"{name} hold {short_repr(wrong[0])}, where a token belongs")
     return tuple(value)
 
 
-def named(value: Any, key: str) -> str | None:
+def optional_id(value: Any, key: str) -> str | None:
     """An id as text; None where there is none."""
     value = python_number(value)
     if value is None or (isinstance(value, str) and not value):
@@ -138,6 +138,6 @@ def short_repr(value: object) -> str:
 
 def _kind(array: np.ndarray) -> str:
     if array.dtype == object:
-        wrong = next((one for one in array.flat if isinstance(one, bool) or not isinstance(one, int | float)), None)
+        wrong = next((item for item in array.flat if isinstance(item, bool) or not isinstance(item, int | float)), None)
         return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else short_repr(wrong)
     return {"U": "text", "S": "bytes", "b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "others")
