@@ -278,7 +278,7 @@ def test_a_faulty_row_is_named(monkeypatch):
     rows = [{"text": "a", "label": 0}, {"text": "b", "label": 5}]
     monkeypatch.setitem(SETS, "stanfordnlp/imdb", lambda _: {split: of(rows) for split in ("train", "test")})
     with pytest.raises(
-        DataError, match="stanfordnlp/imdb plain_text train row 2: field 'label' holds 5, which is none"
+        DataError, match="stanfordnlp/imdb plain_text train row 2: field 'label' holds 5, which is not one"
     ):
         load_data("imdb")
 
@@ -286,7 +286,7 @@ def test_a_faulty_row_is_named(monkeypatch):
 @pytest.mark.usefixtures("hub")
 def test_a_missing_split_is_named(monkeypatch):
     monkeypatch.setitem(SETS, "stanfordnlp/imdb", lambda _: {"train": reviews("train")})
-    with pytest.raises(DataError, match="the hub has no such split, only train"):
+    with pytest.raises(DataError, match="the hub has no such split. It has train"):
         load_data("imdb")
 
 

@@ -1,7 +1,7 @@
-"""Which column holds what: as given, or guessed from usual names and then stated.
+"""The role of each column: as the caller states it, or inferred from usual column names and then reported.
 
-A role is what a column is for: the texts of the task (`text`; `first` and `second`; `question` and `passage`; `source`
-and `target`), `image`, `label`, `id`, `rationale`, `alignments`. A score or an answer is the `label` of its task.
+The roles are the texts of the task (`text`; `first` and `second`; `question` and `passage`; `source` and `target`),
+`image`, `label`, `id`, `rationale` and `alignments`. A score or an answer is the `label` of its task.
 """
 
 import difflib
@@ -23,7 +23,7 @@ _ID_COLUMNS: Final = ("id", "idx", "guid", "uid", "example_id", "row_id")
 _ID_PATTERN: Final = re.compile(r"(?i:(^|[_\-. ])(id|idx|guid|uid|uuid)$)|[a-z]I[dD]$")
 _RATIONALE_COLUMNS: Final = ("rationale", "rationales")
 
-# What a caller may call the texts in `columns=`, beside the names of our roles.
+# Names that `columns=` accepts for roles, besides the names of the roles themselves.
 _ALIASES: Final = (
     {names[index]: role for names in PAIRS for index, role in enumerate(PAIR.segments)}
     | dict.fromkeys(PASSAGES, "passage")
@@ -34,7 +34,7 @@ _OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 
 @dataclass(frozen=True)
 class Layout:
-    """The task, and the column of each role. A role without a column is not there."""
+    """The task, and the column of each role. Roles without a column are absent."""
 
     task: Task
     roles: Mapping[str, str]
@@ -53,10 +53,10 @@ def layout_of(
     columns: Mapping[str, str | None] | None,
     other_tables: Sequence[Table] | None = (),
 ) -> tuple[Layout, list[str]]:
-    """How to read `table`, and notes on what was guessed.
+    """How to read `table`, and notes on what was inferred.
 
-    A column such as `review_id` is used as id if its values differ in the table and in each of `others`; `None` means
-    that more records will come, so that nobody can tell.
+    A column such as `review_id` becomes the id if its values are unique in `table` and in each of `other_tables`. Pass
+    `other_tables=None` if more records will follow: uniqueness is then unknown, and no such column is used.
     """
     requested_task = task if isinstance(task, Task) or task is None else task_named(task)
     explicit = _explicit_roles(table, columns or {}, requested_task)
@@ -77,7 +77,7 @@ def layout_of(
             taken.add(column_found)
         elif role == "label":
             _refuse_misspelt_label(table, names, taken)
-    # Where no column was found, another table or a later record may still have an `id`.
+    # Without such a column, another table or a later record may still have an `id`.
     layout = Layout(resolved_task, ({} if "id" in explicit else {"id": "id"}) | guessed | roles)
     _refuse_incomplete_pair(table, layout)
     notes = []
@@ -98,13 +98,13 @@ def layout_of(
 
 
 def _columns_hint(*roles: str) -> str:
-    """How columns are named, in Python and on the command line."""
+    """How to state columns, in Python and on the command line."""
     python = ", ".join(f"{role!r}: …" for role in roles)
     return f"columns={{{python}}} (on the command line --columns {','.join(f'{role}=…' for role in roles)})"
 
 
 def _id_column(tables: Sequence[Table], taken: set[str]) -> str | None:
-    """The first column that is called like an id (`review_id`, `reviewID`, `ID`) and holds one for each row."""
+    """The first column with a name like an id (`review_id`, `reviewID`, `ID`) and a unique value in each row."""
     for column in tables[0].columns:
         if column in taken or not _ID_PATTERN.search(column):
             continue
@@ -121,7 +121,7 @@ def _are_unique_ids(values: Sequence[Any]) -> bool:
 
 
 def check_columns(table: Table, layout: Layout) -> None:
-    """Every table of a data set has the columns that the first one had."""
+    """Raise `DataError` if the table lacks a column that the first table of the data set has."""
     for role, column in layout.roles.items():
         if column not in table.columns and role != "id":
             raise _missing_column(table, role, column)
@@ -130,7 +130,7 @@ def check_columns(table: Table, layout: Layout) -> None:
 def reader(
     tables: Sequence[Table], layout: Layout, classes: Sequence[str] | None, name: str
 ) -> tuple[Callable[[Record], Row | None], tuple[str, ...] | None]:
-    """A function from records to rows, and the classes."""
+    """A function that turns a record into a row, and the class names (None if the task has no classes)."""
     roles, task = layout.roles, layout.task
     index_of: dict[int | str, int] = {}
     names: tuple[str, ...] | None = None
@@ -139,7 +139,7 @@ def reader(
     elif task.has_classes and classes is not None:
         names = tuple(map(str, classes))
     elif classes is not None:
-        raise OptionError(f"Task {task} has no classes; leave classes= out, or choose another task.")
+        raise OptionError(f"Task {task} has no classes. Leave out classes=, or choose another task.")
 
     def label(record: Record, texts: tuple[str, ...]) -> Label | None:
         column = roles.get("label")
@@ -172,7 +172,7 @@ def _optional_columns(task: Task) -> dict[str, tuple[str, ...]]:
 
 
 def _explicit_roles(table: Table, columns: Mapping[str, str | None], task: Task | None) -> dict[str, str | None]:
-    """The caller's columns by our names of the roles."""
+    """The columns that the caller states, by role. Aliases of roles are resolved."""
     tasks = [task] if task else list(TASKS.values())
     valid_roles = {*_OPTIONAL_ROLES, *(role for candidate in tasks for role in candidate.inputs)}
     roles: dict[str, str | None] = {}
@@ -192,10 +192,8 @@ def _explicit_roles(table: Table, columns: Mapping[str, str | None], task: Task 
 
 
 def _infer(table: Table, explicit: Mapping[str, str | None]) -> Task:
-    """The kind of task that these columns make."""
-    single_text_tasks = [
-        task for task in TASKS.values() if task.segments == ("text",)
-    ]  # asked last, the first of them first
+    """The task that the columns fit."""
+    single_text_tasks = [task for task in TASKS.values() if task.segments == ("text",)]  # tried last, in their order
     order = [*(task for task in reversed(TASKS.values()) if task not in single_text_tasks), *single_text_tasks]
     for task in order:
         if any(explicit.get(role) for role in task.inputs if role != "text" or task in single_text_tasks):
@@ -219,18 +217,19 @@ def _guess_inputs(table: Table, task: Task) -> dict[str, str]:
 
 
 def _close_matches(columns: Sequence[str], usual: Sequence[str], *, cutoff: float = 0.7) -> str:
-    """`'reviw' (review?)` for every column that nearly has a usual name."""
+    """Columns whose names are close to a usual one, as `'reviw' (review?)`."""
     near = {name: difflib.get_close_matches(name.lower(), usual, n=1, cutoff=cutoff) for name in columns}
     return ", ".join(f"{name!r} ({match[0]}?)" for name, match in near.items() if match)
 
 
 def _refuse_misspelt_label(table: Table, names: Sequence[str], taken: set[str]) -> None:
-    """Labels are optional, but a misspelt column must not pass for none."""
+    """Raise `DataError` if a column looks like a misspelt label. Labels are optional, so it would go unnoticed."""
     near = _close_matches([column for column in table.columns if column not in taken], names, cutoff=0.75)
     if near:
         raise DataError(
-            f"{table.name}: no column is named {' or '.join(map(repr, names))}, but there is {near}. Rename it, or say "
-            f"{_columns_hint('label')}; columns={{'label': None}} (--columns label=none) loads the rows without labels."
+            f"{table.name}: no column is named {' or '.join(map(repr, names))}, but there is {near}. Rename it, or "
+            f"pass {_columns_hint('label')}; columns={{'label': None}} (--columns label=none) loads the rows "
+            "without labels."
         )
 
 
@@ -247,7 +246,7 @@ def _missing_column(table: Table, role: str, column: str) -> DataError:
 
 
 def _column_error(table: Table, problem: str, near: str, advice: str, *roles: str) -> DataError:
-    """What is missing, the columns whose names are nearest, all columns, and how to name one."""
+    """An error with the problem, the columns with the nearest names, all columns, and how to state one."""
     nearest = f"Nearest: {near}. " if near else ""
     return DataError(f"{problem} {nearest}Columns: {', '.join(table.columns)}. {advice}: {_columns_hint(*roles)}.")
 

@@ -1,7 +1,8 @@
-"""Splits cut by content: the same rows give the same splits, whatever their order and whoever asks.
+"""Splits by a hash of the content: the same rows give the same splits in any order and on any machine.
 
-A cut is data: `{"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}` reads "of the official
-training set 1,500 rows are the students' train and the rest is teach; validation is dev; test is test".
+A cut is a mapping: `{"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}` puts 1,500 rows of
+the official training set into the students' train split and the rest into teach; validation becomes dev, and test
+stays test.
 """
 
 import hashlib
@@ -25,14 +26,17 @@ FOUR_WAYS: Final[Mapping[str, Size]] = {"train": 0.25, "dev": 0.05, "test": 0.20
 def apply_cut(
     cut: Cut, rows: Mapping[str, Sequence[Row]], *, grouped_by: int | None = None
 ) -> tuple[dict[str, Split], list[str]]:
-    """Our splits of the official ones, and notes on the rows that had to go."""
+    """Our splits, cut from the official ones, and notes on the rows that were dropped.
+
+    `grouped_by` is as for `split_by_hash`. Raises `DataError` if a split gets no rows.
+    """
     digests = {id(row): _digest(row.content) for members in rows.values() for row in members}
     splits: dict[str, list[Row]] = {}
     for official, goal in cut.items():
         if isinstance(goal, str):
             splits.setdefault(goal, []).extend(rows[official])
     notes = _drop_overlaps(splits, digests)
-    # What dev and test hold as a whole is taken out before the rest is dealt, so that a number of rows stays exact.
+    # Rows that are also in dev or test are removed before the rest is split, so that counts stay exact.
     reserved = {digests[id(row)] for name in ("test", "dev") for row in splits.get(name, ())}
     for official, goal in cut.items():
         if not isinstance(goal, str):
@@ -57,14 +61,15 @@ def apply_cut(
 def split_by_hash(
     rows: Sequence[Row], sizes: Mapping[str, Size], *, grouped_by: int | None = None
 ) -> dict[str, list[Row]]:
-    """Deal rows out by a hash of their content. Equal rows stay together, and so do rows that share text `together`.
+    """Split rows by a hash of their content. Equal rows stay in one split.
 
-    Rows come in the order of their hashes, so nothing depends on their order in the file; a split may get a few rows
-    more than asked for, to keep a group whole.
+    `sizes` maps each split to a number of rows, a fraction, or `REST`. With `grouped_by`, rows with the same text of
+    that number stay in one split, too. The result does not depend on the order of the rows. A split may get a few rows
+    more than its size, because groups are never divided.
     """
     if len(rows) < len(sizes):
         raise DataError(
-            f"{len(rows)} rows are too few to be cut into {', '.join(sizes)}. Give the splits yourself: a "
+            f"{len(rows)} rows are too few to cut into {', '.join(sizes)}. Pass the splits yourself: a "
             "folder with files named after splits, or a mapping from split names to files."
         )
     groups: dict[bytes, list[Row]] = {}
@@ -87,7 +92,7 @@ def split_by_hash(
 
 
 def _drop_overlaps(splits: dict[str, list[Row]], digests: Mapping[int, bytes]) -> list[str]:
-    """Take rows out of `splits` whose content is in a split before theirs. Equal rows inside one split stay."""
+    """Drop rows whose content is also in a split of higher `PRIORITY`. Duplicates within one split stay."""
     owner_of: dict[bytes, str] = {}
     notes = []
     for name in PRIORITY:
@@ -105,18 +110,19 @@ def _drop_overlaps(splits: dict[str, list[Row]], digests: Mapping[int, bytes]) -
 
 
 def default_cut(names: Sequence[str], aliases: Mapping[str, str], unsplit: str) -> Cut:
-    """The rule for data of your own.
+    """The cut for data of the user's own, whose splits are called `names`.
 
-    Data without splits are cut four ways. Where there is a `teach`, the names are ours and stay. Else the students'
-    train, and dev and test where they are missing, are cut out of `train`; what is left of it is `teach`.
+    Data without splits (one name, `unsplit`) are cut four ways. Data with a `teach` split, or without `train`, keep
+    their splits. Otherwise `train` is cut into the students' train split, dev and test where they are missing, and
+    teach. `aliases` maps usual split names to ours.
     """
     if list(names) == [unsplit]:
         return {unsplit: FOUR_WAYS}
     unknown = [name for name in names if name not in aliases]
     if unknown:
         raise DataError(
-            f"{unknown[0]!r} is not the name of a split. Known: {', '.join(aliases)}. Rename it, or leave it out: "
-            "a mapping from split names to sources takes any files."
+            f"{unknown[0]!r} is not the name of a split. Known names: {', '.join(aliases)}. Rename it, or leave it "
+            "out: a mapping from split names to sources takes any files."
         )
     our_names = [aliases[name] for name in names]
     repeated = [name for name in our_names if our_names.count(name) > 1]
@@ -132,7 +138,7 @@ def default_cut(names: Sequence[str], aliases: Mapping[str, str], unsplit: str) 
 
 
 def describe(cut: Cut) -> str:
-    """A cut in words, for notes."""
+    """A cut in words, for the notes of a data set."""
     phrases = []
     for official, goal in cut.items():
         source = f" of {official}" if official else ""

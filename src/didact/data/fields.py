@@ -1,4 +1,4 @@
-"""Values of one record, checked: a text is a text, a label is in the set, a span lies inside its text.
+"""Readers of single fields of a record, with checks of type, class and range.
 
 Each function returns the value or raises `FieldError`, which names the field; `rows.py` adds the file and the line.
 """
@@ -17,7 +17,7 @@ from didact.data.table import Record
 
 
 class FieldError(ValueError):
-    """One fault of one record. Never leaves this room: many of them become one `DataError`."""
+    """One fault of one record. Callers of this package see `DataError`, which collects many of them."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"field {field!r} {problem}")
@@ -41,17 +41,17 @@ def checked_text(value: Any, field: str) -> str:
 
 
 def row_id(record: Record, field: str = "id") -> str:
-    """The id as text; empty where there is none, and `rows.py` makes one from split and line."""
+    """The id as text. Empty if the record has no id; `rows.py` then makes one from split and line."""
     value = record.get(field)
     if value is None or value == "":
         return ""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise FieldError(field, f"holds {short_repr(value)}, where a text or a whole number belongs")
+        raise FieldError(field, f"holds {short_repr(value)}, where a text or an integer belongs")
     return checked_text(str(value), field)
 
 
 def label(record: Record, field: str, classes: Sequence[str]) -> int | None:
-    """The class index. A class may be written as its name or its index; nothing and -1 mean that there is no label."""
+    """The class index of a class name or index. None, for no label, if the field is empty or -1."""
     value = _required(record, field)
     if value is None or value == -1:
         return None
@@ -59,7 +59,7 @@ def label(record: Record, field: str, classes: Sequence[str]) -> int | None:
         return classes.index(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(classes):
         return value
-    raise FieldError(field, f"holds {short_repr(value)}, which is none of the classes {join_names(classes)}")
+    raise FieldError(field, f"holds {short_repr(value)}, which is not one of the classes {join_names(classes)}")
 
 
 def number(record: Record, field: str) -> float:
@@ -75,13 +75,13 @@ def checked_number(value: Any, field: str) -> float:
     try:
         if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
             return float(value)
-    except OverflowError:  # a whole number beyond all floating-point ones
+    except OverflowError:  # an integer too large for a float
         pass
     raise FieldError(field, f"holds {short_repr(value)}, where a finite number belongs")
 
 
 def marks(record: Record, field: str, *, length: int) -> list[bool]:
-    """A list of 0 and 1, one for each of `length` tokens."""
+    """A list of 0 and 1 for `length` tokens, as booleans."""
     value = to_builtin(_required(record, field))
     if not are_marks(value):
         raise FieldError(field, f"holds {short_repr(value)}, where a list of 0 and 1 belongs")
@@ -100,17 +100,20 @@ def tokens(text: str, segment: int = 0) -> list[Span]:
 
 
 def marked_tokens(text: str, marks: Sequence[bool], segment: int = 0) -> tuple[Span, ...]:
-    """One span for each marked whitespace token."""
+    """The spans of the marked whitespace tokens."""
     return tuple(token for token, mark in zip(tokens(text, segment), marks, strict=True) if mark)
 
 
 def majority(lists: Sequence[Sequence[bool]]) -> list[bool]:
-    """For each place, whether more than half of the lists mark it."""
+    """For each position, whether more than half of the lists mark it."""
     return [2 * sum(votes) > len(lists) for votes in zip(*lists, strict=True)]
 
 
 def span(value: Any, texts: Sequence[str], field: str, *, segment: int | None = None) -> Span:
-    """`[start, end]` characters of a known segment, or `[segment, start, end]`; the end is exclusive."""
+    """A span from `[start, end]` in characters, or `[segment, start, end]`; the end is exclusive.
+
+    `segment` is the text that a span without a segment belongs to. With None, the segment must be written.
+    """
     indices = to_builtin(value)
     if (
         not isinstance(indices, list | tuple)
@@ -129,9 +132,7 @@ def span(value: Any, texts: Sequence[str], field: str, *, segment: int | None = 
         raise FieldError(field, f"holds {short_repr(value)}, but a row has the segments 0 to {len(texts) - 1}")
     length = len(texts[parsed.segment])
     if parsed.start >= parsed.end:
-        raise FieldError(
-            field, f"holds the span {parsed.start} to {parsed.end}, which starts where it should have ended"
-        )
+        raise FieldError(field, f"holds the span {parsed.start} to {parsed.end}, whose start is not before its end")
     if parsed.start < 0 or parsed.end > length:
         raise FieldError(
             field, f"holds the span {parsed.start} to {parsed.end}, outside its text of {length} characters"
@@ -140,7 +141,7 @@ def span(value: Any, texts: Sequence[str], field: str, *, segment: int | None = 
 
 
 def rationale(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...] | None:
-    """Spans, or 0/1 for each whitespace token of all texts in order. Nothing there means: nobody marked one."""
+    """The rationale, from spans or from 0/1 for each whitespace token of all texts. None if the field is empty."""
     value = parse_list(record.get(field), field)
     if value is None:
         return None
@@ -156,7 +157,7 @@ def rationale(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, .
 
 
 def boxes(record: Record, field: str, shape: tuple[int, ...]) -> tuple[Box, ...] | None:
-    """A list of `[top, left, bottom, right]` in pixels, ends exclusive."""
+    """Boxes from lists of `[top, left, bottom, right]` in pixels, ends exclusive. None if the field is empty."""
     value = parse_list(record.get(field), field)
     if value is None:
         return None
@@ -174,20 +175,18 @@ def boxes(record: Record, field: str, shape: tuple[int, ...]) -> tuple[Box, ...]
 
 
 def answers(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...]:
-    """Acceptable answers in the passage: spans, texts to be found there, or SQuAD's `{"text", "answer_start"}`."""
+    """Acceptable answers in the passage, from spans, from their texts, or from SQuAD's `{"text", "answer_start"}`."""
     value = parse_list(record.get(field), field)
     if isinstance(value, dict):
         starts, answer_texts = value.get("answer_start"), value.get("text")
         if not isinstance(starts, list) or not isinstance(answer_texts, list) or len(starts) != len(answer_texts):
             raise FieldError(
-                field, f"holds {short_repr(value)}; SQuAD's form has equally long lists 'text' and 'answer_start'"
+                field, f"holds {short_repr(value)}; SQuAD's form has lists 'text' and 'answer_start' of equal length"
             )
         if not all(type(start) is int for start in starts) or not all(
             isinstance(answer, str) for answer in answer_texts
         ):
-            raise FieldError(
-                field, f"holds {short_repr(value)}; SQuAD's form has texts and whole numbers as their starts"
-            )
+            raise FieldError(field, f"holds {short_repr(value)}; SQuAD's form has texts, and integers as their starts")
         value = [[start, start + len(answer)] for start, answer in zip(starts, answer_texts, strict=True)]
     if value is None:
         return ()
@@ -201,7 +200,7 @@ def answers(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...
 
 
 def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel"]:
-    """Pixels as bytes: an array, nested lists, a PIL image, or the bytes of an image file."""
+    """Pixels as bytes, from an array, nested lists, a PIL image, or the bytes of an image file."""
     value = _required(record, field)
     if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
         value = _decode_image(value["bytes"], field)
@@ -220,11 +219,11 @@ def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel
     return pixels.astype(np.uint8, copy=False)
 
 
-_MAX_PIXELS: Final = 50_000_000  # pixels: 150 MB unpacked
+_MAX_PIXELS: Final = 50_000_000  # 150 MB decoded
 
 
 def _decode_image(content: bytes, field: str) -> Any:
-    """An image file as an image of PIL. Its size is looked at before it is unpacked."""
+    """An image file as a PIL image. Checks the size before decoding."""
     import io
     import struct
     import warnings
@@ -239,19 +238,19 @@ def _decode_image(content: bytes, field: str) -> Any:
         if opened.width * opened.height > _MAX_PIXELS:
             raise FieldError(
                 field,
-                f"holds an image of {opened.width:,} × {opened.height:,} pixels; at most {_MAX_PIXELS:,} are read",
+                f"holds an image of {opened.width:,} × {opened.height:,} pixels; the limit is {_MAX_PIXELS:,}",
             )
         return opened.convert("RGB")
     except FieldError:
         raise
     except Image.DecompressionBombError:
-        raise FieldError(field, f"holds an image of more than {_MAX_PIXELS:,} pixels, which is not read") from None
+        raise FieldError(field, f"holds an image of more than {_MAX_PIXELS:,} pixels, the limit") from None
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
         raise FieldError(field, f"cannot be read as an image: {error}") from None
 
 
 def parse_list(value: Any, field: str) -> Any:
-    """A list as it is; in CSV a list is written as JSON."""
+    """A list, parsed from JSON if it is text (as in CSV). None if the value is empty."""
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
@@ -263,7 +262,7 @@ def parse_list(value: Any, field: str) -> Any:
 
 
 def to_builtin(value: Any, depth: int = 0) -> Any:
-    """Lists for arrays, numbers for array scalars, all the way down. What is nested too deep to be data is cut."""
+    """Arrays as nested lists and array scalars as numbers. Lists nested deeper than `_MAX_DEPTH` are cut."""
     if hasattr(value, "tolist"):
         return to_builtin(value.tolist(), depth)
     if isinstance(value, list | tuple):
@@ -273,7 +272,7 @@ def to_builtin(value: Any, depth: int = 0) -> Any:
     return value
 
 
-_MAX_DEPTH: Final = 16  # lists in lists that a value may hold
+_MAX_DEPTH: Final = 16  # levels of nested lists
 
 
 def short_repr(value: Any) -> str:
@@ -281,7 +280,7 @@ def short_repr(value: Any) -> str:
         text = repr(value)
     except RecursionError:
         text = "lists nested too deep"
-    except ValueError:  # Python prints no whole number of more than 4,300 digits
+    except ValueError:  # Python does not print integers of more than 4,300 digits
         text = f"a {type(value).__name__} too long to print"
     return text if len(text) <= 60 else text[:57] + "…"
 

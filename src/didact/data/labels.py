@@ -1,4 +1,4 @@
-"""Labels as people write them: the class names, and the index of each label."""
+"""Class names, and the class index of each label as it is written in the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from didact.errors import OptionError
 
 
 def raw_label(value: Any, column: str) -> int | str:
-    """A class as people write it: a text or a whole number."""
+    """A label as it is written: a text or an integer. Raises `FieldError` for anything else."""
     value = fields.to_builtin(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer():  # whole numbers beside missing ones are floats in a frame
+    if isinstance(value, float) and value.is_integer():  # a DataFrame stores integers next to missing values as floats
         return int(value)
     if isinstance(value, int):
         return value
@@ -27,9 +27,13 @@ def raw_label(value: Any, column: str) -> int | str:
 def class_indices(
     tables: Sequence[Table], column: str, classes: Sequence[str] | None, name: str
 ) -> tuple[tuple[str, ...], dict[int | str, int]]:
-    """The class names, and the index of every label as it is written."""
+    """The class names, and the index of each label as it is written.
+
+    `classes` are the names that the caller states. Without them they come from the table (a `ClassLabel`), or from the
+    sorted labels. Raises `DataError` with all labels that are not valid.
+    """
     faults = Faults()
-    first_locations: dict[int | str, str] = {}  # each label with the first place it was seen at
+    first_locations: dict[int | str, str] = {}  # of each label
     kind: type | None = None
     for table in tables:
         for index, record in enumerate(table.records):
@@ -45,12 +49,12 @@ def class_indices(
                 first = next(iter(first_locations.items()))
                 faults.add(
                     f"{table.location(index)}: field {column!r} holds {value!r}, but labels are "
-                    f"{'texts' if kind is str else 'whole numbers'} elsewhere ({first[0]!r}, {first[1]})"
+                    f"{'texts' if kind is str else 'integers'} elsewhere ({first[0]!r}, {first[1]})"
                 )
             first_locations.setdefault(value, table.location(index))
     faults.raise_if_any(name)
     declared = next((table.classes[column] for table in tables if column in table.classes), None)
-    uses_missing_marker = classes is None and declared is not None  # a ClassLabel writes -1 where there is no label
+    uses_missing_marker = classes is None and declared is not None  # a ClassLabel writes -1 for a missing label
     classes = classes if classes is not None else declared
     if classes is None:
         all_integers = all(map(_is_integer, first_locations))
@@ -65,7 +69,8 @@ def class_indices(
     for label, location in first_locations.items():
         if label not in index_of and not (uses_missing_marker and label == -1):
             faults.add(
-                f"{location}: field {column!r} holds {label!r}, which is none of the classes {fields.join_names(names)}"
+                f"{location}: field {column!r} holds {label!r}, which is not one of the classes "
+                f"{fields.join_names(names)}"
             )
     faults.raise_if_any(name)
     return names, index_of

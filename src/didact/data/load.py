@@ -1,4 +1,4 @@
-"""Data by name, from files, or from memory: one function for all of it."""
+"""`load_data`: data by name, from files or from memory."""
 
 import inspect
 import logging
@@ -35,13 +35,16 @@ def load_data(
     seed: int = 0,
     **options: Any,
 ) -> Dataset:
-    """Rows in splits, from a name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
+    """Load a data set in splits, by name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
 
-    Your own data are a path (file, or a folder with files named after splits), a pandas DataFrame, a
+    Data of your own are a path (a file, or a folder with files named after splits), a pandas DataFrame, a
     `datasets.Dataset` or `DatasetDict`, or a mapping from split names to any of these. `task`, `columns` and `classes`
-    belong to them; what is left out is inferred, stated in `Dataset.notes` and logged. `data_dir` is where the real
-    sets lie (else the variable DIDACT_DATA). `seed` makes planted data; a cut never depends on it, so that a teacher
-    trained yesterday has not seen the test rows of today. See docs/data.md.
+    describe them; what you leave out is inferred, listed in `Dataset.notes` and logged.
+
+    `data_dir` is the folder of the real data sets (default: the variable DIDACT_DATA). `seed` generates planted data;
+    splits never depend on it, so a teacher trained earlier has not seen the test rows. `options` are those of a named
+    data set. Raises `DataError` with all faults of the data at once, and `OptionError` for options that do not apply.
+    See docs/data.md.
     """
     _check_arguments(task, columns, classes, data_dir, seed)
     if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:
@@ -49,12 +52,14 @@ def load_data(
             name for name, value in (("task", task), ("columns", columns), ("classes", classes)) if value is not None
         ]
         if conflicting:
-            raise OptionError(f"{source} has its own {' and '.join(conflicting)}; these belong to data of your own.")
+            raise OptionError(
+                f"{source} has its own {' and '.join(conflicting)}. These arguments are for data of your own."
+            )
         data = _from_registry(source, options, data_dir=data_dir, seed=seed)
     else:
         if options:
             raise OptionError(
-                f"Data of your own have no option {next(iter(options))!r}. Options belong to named data sets."
+                f"Data of your own have no option {next(iter(options))!r}. Only named data sets have options."
             )
         if isinstance(source, str):
             source = Path(source)
@@ -104,7 +109,10 @@ def _from_user_data(
 def _apply_cut(
     cut_rule: cut.Cut, rows: Mapping[str, list[Row]], task: Task, *, can_fail: bool
 ) -> tuple[dict[str, Split], list[str], str]:
-    """The splits, notes on them, and why there are none. A file too small for splits can still be explained."""
+    """The splits, notes on them, and why the cut failed (empty if it did not).
+
+    With `can_fail`, a failed cut gives no splits instead of an error: a file too small to split can still be explained.
+    """
     try:
         splits, dropped = cut.apply_cut(cut_rule, rows, grouped_by=task.grouped_by)
     except DataError as error:
@@ -117,12 +125,12 @@ def _apply_cut(
 
 def _check_arguments(task: Any, columns: Any, classes: Any, data_dir: Any, seed: Any) -> None:
     if task is not None and not isinstance(task, str | Task):
-        raise OptionError(f"task must be the name of a task, as 'pair', not {task!r}.")
+        raise OptionError(f"task must be the name of a task, such as 'pair', not {task!r}.")
     if columns is not None and not isinstance(columns, Mapping):
-        raise OptionError(f"columns must map roles to columns, as {{'text': 'comment'}}, not {columns!r}.")
+        raise OptionError(f"columns must map roles to columns, such as {{'text': 'comment'}}, not {columns!r}.")
     for role, column in (columns or {}).items():
         if not isinstance(role, str) or not isinstance(column, str | None):
-            raise OptionError(f"columns must map roles to names of columns or None, and {role!r} is {column!r}.")
+            raise OptionError(f"columns must map roles to column names or None, but {role!r} is {column!r}.")
     check_class_names(classes)
     if data_dir is not None and not isinstance(data_dir, str | Path):
         raise OptionError(f"data_dir must be a folder, not {data_dir!r}.")
@@ -139,11 +147,11 @@ def _check_path(path: Path) -> None:
 
 
 def _not_found(source: str) -> DataError:
-    """The answer to what is neither a path nor a name."""
+    """The error for a source that is neither a path nor a name."""
     return DataError(
-        f"{source!r} is neither a file or folder that exists, nor the name of a data set.",
+        f"{source!r} is neither an existing file or folder nor the name of a data set.",
         [
-            f"As a path: nothing is there. Files end in {', '.join(ENDINGS)}.",
+            f"As a path: it does not exist. Files end in {', '.join(ENDINGS)}.",
             f"As a name: {unknown_name_message('data set', source.partition('(')[0].strip(), list(DATASETS))}",
         ],
     )

@@ -1,4 +1,4 @@
-"""Tables become rows, all of them or none: every fault is gathered before anything is refused."""
+"""Rows from tables, all or none: one error reports all faults."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from didact.errors import DataError
 
 
 class Faults:
-    """The first ten faults, and how many there were."""
+    """The first ten faults, and the number of all."""
 
     def __init__(self) -> None:
         self.first: list[str] = []
@@ -24,13 +24,16 @@ class Faults:
     def raise_if_any(self, name: str) -> None:
         if self.total:
             count = "1 fault" if self.total == 1 else f"{self.total:,} faults"
-            raise DataError(f"{name} has {count}, and nothing of it was loaded:", self.first, total=self.total)
+            raise DataError(f"{name} has {count}, and none of it was loaded:", self.first, total=self.total)
 
 
 def read_rows(
     name: str, tables: Mapping[str, Sequence[Table]], read: Callable[[Record], Row | None]
 ) -> tuple[dict[str, list[Row]], list[str]]:
-    """The rows of each official split, and notes. `read` may return None for a record that is left out on purpose."""
+    """The rows of each official split, and notes. `read` returns None for a record that is left out on purpose.
+
+    Rows without an id get one from split and line. Raises `DataError` with all faults, such as repeated ids.
+    """
     faults = Faults()
     rows: dict[str, list[Row]] = {}
     notes: list[str] = []
@@ -44,9 +47,14 @@ def read_rows(
                 except FieldError as error:
                     faults.add(f"{table.location(index)}: {error}")
                     continue
-                except (LookupError, TypeError, ValueError, AttributeError) as error:  # a record of another form
+                except (
+                    LookupError,
+                    TypeError,
+                    ValueError,
+                    AttributeError,
+                ) as error:  # the record has another structure
                     faults.add(
-                        f"{table.location(index)}: not the form that {name} has ({type(error).__name__}: {error})"
+                        f"{table.location(index)}: not the structure that {name} has ({type(error).__name__}: {error})"
                     )
                     continue
                 if row is None:
@@ -66,7 +74,7 @@ def read_rows(
 
 
 def _make_ids_unique(rows: dict[str, list[Row]]) -> list[str]:
-    """Where two splits use one id for different rows, put the split's name before every id."""
+    """If two splits use one id for different rows, prefix every id with the name of its split. Returns notes."""
     owners: dict[str, Row] = {}
     all_rows = [row for split_rows in rows.values() for row in split_rows]
     if all(owners.setdefault(row.id, row) is row or owners[row.id].content == row.content for row in all_rows):

@@ -1,4 +1,4 @@
-"""Rows of data that do not fit in memory, some at a time and in their order."""
+"""Rows of data that do not fit in memory, in batches and in their order."""
 
 import contextlib
 import itertools
@@ -26,7 +26,7 @@ from didact.registry import unknown_name_message
 
 _LOG = logging.getLogger(__name__)
 _STREAMABLE: Final = (".parquet", ".jsonl", ".jsonl.gz", ".ndjson")
-# What ends so is meant as a file, also where none can be streamed or nothing is there.
+# A source with one of these endings is meant as a file, even if it cannot be streamed or does not exist.
 _FILE_ENDINGS: Final = (
     *ENDINGS,
     *_STREAMABLE,
@@ -44,7 +44,7 @@ _HUB_NAME: Final = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 
 
 class RowLists(Iterator[list[Row]]):
-    """Rows, some at a time. `total` is how many there will be, where that is known before they are read."""
+    """Lists of rows. `total` is the number of all rows, or None if it is unknown before reading."""
 
     def __init__(self, lists: Iterator[list[Row]], total: int | None) -> None:
         self.total, self._lists = total, lists
@@ -67,15 +67,17 @@ def stream_rows(
     seed: int = 0,
     notes: Callable[[str], None] | None = None,
 ) -> RowLists:
-    """Rows in lists of `size`, the last one shorter. Nothing but the list at hand is kept, and 8 bytes for each id.
+    """Rows in lists of `size`; the last may be shorter. Memory holds one list, and 8 bytes per id.
 
-    `source` is a Parquet or JSON-lines file (packed by gzip or not), a data set that `didact data list` names (its
-    `split` is loaded whole, with `data_dir` and `seed` as `load_data` takes them), the name of one on the hub (its
-    `split` is streamed), or anything that can be iterated over: records, rows or texts. How columns are read is decided
-    by the first records; faults are told by their place, with the list they are in. Labels become indices of `classes`,
-    matched by name; `called` is what the data call these classes, in the same order, where the names differ. Labels
-    that are not needed (`labels` is false) are read where all of a list fit, and left out otherwise. `notes` is called
-    with what was guessed, which is logged, too.
+    `source` is a Parquet or JSON-lines file (gzipped or not); a name from `didact data list`, whose `split` is loaded
+    whole with `data_dir` and `seed` as for `load_data`; a data set on the hub, whose `split` is streamed; or an
+    iterable of records, rows or texts. The first list decides how columns are read.
+
+    Labels become indices of `classes`, matched by name. `data_classes` are the names of these classes in the data, in
+    the same order, if they differ. If `labels` is false, labels are optional: a list with invalid labels is read
+    without any. `notes` is called with each note on what was inferred; notes are also logged.
+
+    Raises `DataError` with the location of each fault when the list that contains it is read.
     """
     if size < 1:
         raise OptionError(f"Rows are read at least 1 at a time, not {size}.")
@@ -88,7 +90,7 @@ def stream_rows(
         if kind_at(path) == "file":
             is_parquet = path.name.lower().endswith(".parquet")
             records = parquet_records(path) if is_parquet else _from_lines(path)
-            total = parquet_length(path) if is_parquet else None  # lines would have to be read once more to be counted
+            total = parquet_length(path) if is_parquet else None  # counting lines would need a second pass
         elif _is_registered(source):
             records, total = _from_registry(name, split, options, data_dir=data_dir, seed=seed)
         else:
@@ -102,7 +104,7 @@ def stream_rows(
 
 @dataclass(frozen=True)
 class _ReadOptions:
-    """How records are to be read."""
+    """How records are read: the arguments of `stream_rows` that concern columns and labels."""
 
     task: str | Task | None
     columns: Mapping[str, str | None] | None
@@ -118,7 +120,7 @@ class _ReadOptions:
                 self.notes(note)
 
     def aligned(self, split: Split) -> Sequence[Row]:
-        """The rows of a split with labels as indices of the classes asked for."""
+        """The rows of a split, with labels as indices of `classes`."""
         data_classes = self.data_classes if self.labels else None
         rows, note = align_rows(split, self.classes, classes=data_classes, required=self.labels)
         if self.labels:
@@ -127,10 +129,10 @@ class _ReadOptions:
 
 
 def check_streamable(source: Any) -> None:
-    """Refuse what cannot be streamed, before anything is loaded. The hub is not asked."""
+    """Raise `DataError` for a source that cannot be streamed, before anything is loaded. Does not contact the hub."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
-            raise DataError(f"Records, rows or texts are streamed from something to iterate over, not {type(source)}.")
+            raise DataError(f"Records, rows or texts are streamed from an iterable, not from {type(source)}.")
         return
     name, path = shorten_path(source), Path(source)
     kind = kind_at(path)
@@ -142,16 +144,14 @@ def check_streamable(source: Any) -> None:
     if _is_registered(source):
         return
     if kind == "folder":
-        raise DataError(
-            f"{path} is a folder, and files are streamed one by one. Name a file ({', '.join(_STREAMABLE)})."
-        )
+        raise DataError(f"{path} is a folder. Only single files are streamed: name a file ({', '.join(_STREAMABLE)}).")
     is_nested = path.parent != Path() and kind_at(path.parent) == "folder"
     if isinstance(source, Path) or name.lower().endswith(_FILE_ENDINGS) or is_nested or name.startswith("."):
         raise DataError(f"There is no file {name}. Files that can be streamed: {', '.join(_STREAMABLE)}.")
     if not _HUB_NAME.fullmatch(name):
         suggestion = unknown_name_message("data set", name.partition("(")[0].strip(), list(DATASETS))
         raise DataError(
-            f"{name!r} cannot be streamed: it is no file ({', '.join(_STREAMABLE)}) and no name on the hub "
+            f"{name!r} cannot be streamed: it is neither a file ({', '.join(_STREAMABLE)}) nor a name on the hub "
             f"(owner/name). "
             f"{suggestion}"
         )
@@ -164,7 +164,7 @@ def _is_registered(source: str | Path) -> bool:
 def _read_chunks(
     name: str, records: Iterable[Any], size: int, options: _ReadOptions, column_classes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[list[Row]]:
-    """Rows of records, some at a time. `known` are class names that a column brings along."""
+    """Lists of rows from records. `column_classes` are class names that columns of the source declare."""
     layout = None
     count = 0
     for chunk in _chunks(records, size):
@@ -187,7 +187,7 @@ def _read_chunks(
 
 
 def _rows_of(table: Table, layout: Layout, options: _ReadOptions, *, is_first: bool) -> list[Row]:
-    """The rows of a table. Labels that are not needed must not stop anybody: those that do not fit are left out."""
+    """The rows of a table. If labels are optional and invalid, the rows are read without them."""
     unlabelled = replace(layout, roles={role: column for role, column in layout.roles.items() if role != "label"})
     if not options.labels and not (layout.task.has_classes and options.classes):
         return _read_table(table, unlabelled)[0]
@@ -209,7 +209,7 @@ def _read_table(table: Table, layout: Layout) -> tuple[list[Row], tuple[str, ...
 def _in_classes(
     table: Table, rows: list[Row], classes_found: tuple[str, ...] | None, options: _ReadOptions, *, is_first: bool
 ) -> list[Row]:
-    """The rows with labels as indices of the classes asked for, and no longer of those found in this table."""
+    """The rows with labels as indices of `options.classes` instead of the classes found in this table."""
     if classes_found is None or options.classes is None:
         return rows
     try:
@@ -222,7 +222,7 @@ def _in_classes(
 
 
 def _with_unique_ids(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row]]:
-    """The same, each id once: rows without one are named by their place, and one that comes again is refused."""
+    """The same lists with unique ids. Rows without an id get one from their number. Repeated ids raise `DataError`."""
     ids, count = SeenIds(), 0
     for rows in lists:
         rows = [row if row.id else replace(row, id=f"row-{count + number}") for number, row in enumerate(rows, 1)]
@@ -239,11 +239,11 @@ def _with_unique_ids(name: str, lists: Iterator[list[Row]]) -> Iterator[list[Row
 def _from_registry(
     name: str, split: str, options: _ReadOptions, *, data_dir: str | Path | None, seed: int
 ) -> tuple[Iterable[Any], int | None]:
-    """A split of a data set that didact knows, with labels in the order of the classes; and how many rows it has."""
+    """A split of a registered data set, with labels in the order of the classes, and its number of rows."""
     data = load_data(name, columns=options.columns or None, data_dir=data_dir, seed=seed)
     options.report(*data.notes)
     if options.task is not None and str(data.task) != str(options.task):
-        raise OptionError(f"Data set {data.name!r} is {data.task}, and {options.task} was asked for.")
+        raise OptionError(f"Data set {data.name!r} has the task {data.task}, not {options.task}.")
     rows = options.aligned(data[split])
     return rows, len(rows)
 
@@ -261,7 +261,7 @@ def _from_lines(path: Path) -> Iterator[Record]:
 
 
 def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None, dict[str, tuple[str, ...]]]:
-    """A split that is streamed from the hub, how many rows it has, and the class names that its columns bring along."""
+    """A stream of a split on the hub, its number of rows, and the class names that its columns declare."""
     try:
         from datasets import load_dataset
     except ImportError as error:
@@ -280,7 +280,7 @@ def _from_hub(name: str, split: str) -> tuple[Iterable[Any], int | None, dict[st
 
 def _length(source: Iterable[Any]) -> int | None:
     if isinstance(source, Sized):
-        with contextlib.suppress(TypeError):  # some can tell their length, and yet cannot
+        with contextlib.suppress(TypeError):  # some define __len__ and raise
             return len(source)
     return None
 

@@ -138,7 +138,7 @@ def test_a_split_does_not_depend_on_the_size_of_others(generator):
 
 
 def test_options_are_checked(generator):
-    with pytest.raises(OptionError, match="'dev' must be a whole number of at least 0, not -1"):
+    with pytest.raises(OptionError, match="'dev' must be an integer >= 0, not -1"):
         generator(dev=-1)
 
 

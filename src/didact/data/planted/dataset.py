@@ -1,4 +1,4 @@
-"""Planted rows in splits, with what only their generator knows."""
+"""`PlantedDataset`: generated rows in splits, with their labelling function."""
 
 import hashlib
 import inspect
@@ -13,35 +13,39 @@ from didact.data.planted.rules import RandomStream, Region, Rules, check_integer
 from didact.errors import OptionError
 
 SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
-_MAX_REPEATS: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
+_MAX_REPEATS: Final = 1_000  # repeated draws in succession after which the options are said to allow too few rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlantedDataset(Dataset):
-    """A data set that knows its own labelling function."""
+    """A generated data set with its labelling function, `rules`."""
 
     rules: Rules[Any] = field(kw_only=True)
 
     def oracle(self) -> Teacher:
+        """The labelling function as a teacher."""
         return self.rules.oracle()
 
     def redraw(self, row: Row, region: Region, seed: int = 0) -> Row:
-        """The row with one part drawn anew, the other kept.
+        """The row with one region redrawn and the other unchanged.
 
-        A new `"rest"` leaves the label as it was; for a new `"rationale"` label and rationale are read again.
+        Redrawing `"rest"` preserves the label. Redrawing `"rationale"` gives a new label and rationale.
         """
         if region not in ("rest", "rationale"):
-            raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {region!r}.")
+            raise OptionError(f"Option 'region' must be 'rest' or 'rationale', not {region!r}.")
         rng = RandomStream(seed, self.name, "redraw", region, row.id)
         return self.rules.row(row.id, self.rules.redraw(inputs_of(row), region, rng))
 
     def label_from(self, row: Row) -> Label | None:
-        """The label read from the rationale's units alone, all else gone."""
+        """The label of the rationale alone, with everything else removed. None if it decides nothing."""
         return self.rules.read(keep_rationale(row)).label
 
 
 def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
-    """A function that plants a data set by these rules. Its options: a seed, the size of each split, and the rules'."""
+    """A function that generates a data set from these rules.
+
+    Its options are the seed, the size of each split, and the options of the rules.
+    """
 
     def planted(*, seed: int = 0, **options: Any) -> PlantedDataset:
         sizes = {name: options.pop(name, size) for name, size in SIZES.items()}
@@ -57,10 +61,11 @@ def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
 
 
 def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
-    """Draw the splits. No two rows of the data set have the same inputs.
+    """Generate the splits. No two rows of the data set have the same inputs.
 
-    Each split has a stream of its own. Where two splits draw the same inputs the later one, in the order test, dev,
-    train, explain, teach, draws again: a test split never depends on the size of any other.
+    Each split has its own random stream. If two splits draw the same inputs, the later one in the order test, dev,
+    train, explain, teach draws again, so the test split never depends on the size of any other. Raises `OptionError` if
+    the options allow too few different rows.
     """
     check_integers(0, **sizes)
     used_digests: set[bytes] = set()
@@ -87,7 +92,7 @@ def _split(rules: Rules[Any], name: str, size: int, seed: int, used_digests: set
         elif (repeats := repeats + 1) == _MAX_REPEATS:
             raise OptionError(
                 f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different "
-                f"ones: after {len(rows)} rows, {repeats} draws in a row brought nothing new. Ask for fewer rows, or "
-                "for longer or more varied ones."
+                f"rows: after {len(rows)} rows, {repeats} draws in a row repeated earlier rows. Ask for fewer rows, "
+                "or for longer or more varied ones."
             )
     return Split(name, rows)

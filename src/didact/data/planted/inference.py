@@ -1,4 +1,4 @@
-"""Two texts: the hypothesis states what the premise states, the opposite of it, or what the premise leaves open."""
+"""Planted inference: the hypothesis repeats the premise, contradicts it, or states what the premise leaves open."""
 
 import re
 from typing import ClassVar, Final
@@ -29,10 +29,10 @@ _UNITS: Final = re.compile(any_word([*_ATTRIBUTE, *NEGATORS]))
 
 
 class Inference(Rules[Texts]):
-    """Premises state two to `stated` of the `attributes`, each of two opposite values; hypotheses state one.
+    """Premises state two to `stated` of the `attributes`, each with one of two opposite values; hypotheses state one.
 
-    `negation` is the chance of a negator in the hypothesis: it exchanges entailment and contradiction. Classes are
-    equally frequent, and no word of either text tells anything of them.
+    `negation` is the probability of a negator in the hypothesis, which swaps entailment and contradiction. Classes are
+    equally frequent, and no single word of either text is correlated with them.
     """
 
     name = "planted/inference"
@@ -78,7 +78,7 @@ class Inference(Rules[Texts]):
         rationale = set(self.read(inputs).rationale)
         redrawn = [span for span in words_of(inputs) if (span in rationale) == (region == "rationale")]
         *stated, claim = [span for span in words_of(inputs) if word_at(inputs, span) in _ATTRIBUTE]
-        # The premise states no attribute twice, and a new rest nothing of what the hypothesis is about.
+        # The premise states no attribute twice. A redrawn rest does not state the attribute of the hypothesis.
         fixed = [claim] if region == "rest" else [span for span in stated if span not in rationale]
         taken_pairs = [_ATTRIBUTE[word_at(inputs, span)] for span in fixed]
         moved = [span for span in stated if span in redrawn]
@@ -93,7 +93,7 @@ class Inference(Rules[Texts]):
         return replace_spans(inputs, changes)
 
     def _claim(self, premise: list[str], rng: RandomStream) -> str:
-        """A word for the hypothesis: one time in three of an attribute that the premise leaves open."""
+        """A word for the hypothesis. With probability 1/3 its attribute is one that the premise leaves open."""
         stated = [_ATTRIBUTE[word] for word in premise]
         unstated = [pair for pair in self.attributes if pair not in stated]
         return rng.choice(rng.choice(unstated if rng.bernoulli(1 / 3) else stated))

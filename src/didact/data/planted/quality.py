@@ -1,4 +1,4 @@
-"""Translations, word by word, with planted errors: the score depends on their number alone."""
+"""Planted translation quality: word-by-word translations. The score depends only on the number of errors."""
 
 from typing import ClassVar, Final
 
@@ -10,7 +10,7 @@ from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth,
 from didact.data.planted.texts import replace_spans, split_words, word_at
 from didact.errors import OptionError
 
-# The words of a language that nobody speaks.
+# Translations into an invented language.
 DICTIONARY: Final = dict(
     entry.split(":")
     for entry in split_words(
@@ -28,10 +28,11 @@ DICTIONARY: Final = dict(
 
 
 class Quality(Rules[Texts]):
-    """Sources of `shortest` to `longest` different words and their translation in the same order.
+    """Sources of `shortest` to `longest` different words, and their translations in the same order.
 
-    Up to `most_errors` words are wrong, each number equally often: with chance `untranslated` the source word itself,
-    else the translation of a word that is not there. The score is 1 − errors / `most_errors`.
+    0 to `most_errors` words are wrong; each number is equally likely. A wrong word is the source word itself, with
+    probability `untranslated`, or the translation of a word that is not in the source. The score is
+    1 − errors / `most_errors`.
     """
 
     name = "planted/quality"
@@ -85,7 +86,7 @@ class Quality(Rules[Texts]):
         pairs = list(zip(words(inputs[0], 0), words(inputs[1], 1), strict=True))
         redrawn = [pair for pair in pairs if (pair[0] in rationale) == (region == "rationale")]
         fixed_pairs = [pair for pair in pairs if pair not in redrawn]
-        # A new source word must not happen to be the one that a wrong target word translates.
+        # A new source word must not be the one that a wrong target word translates.
         fixed_words = {word_at(inputs, source) for source, _ in fixed_pairs}
         fixed_translations = {word_at(inputs, target) for _, target in fixed_pairs}
         available = [
@@ -102,7 +103,7 @@ class Quality(Rules[Texts]):
         return replace_spans(inputs, changes)
 
     def _wrong_translation(self, word: str, source: list[str], rng: RandomStream) -> str:
-        """The word left as it was, or the translation of a word that the source does not hold."""
+        """The word itself, or the translation of a word that is not in the source."""
         if rng.bernoulli(self.untranslated):
             return word
         while True:

@@ -1,4 +1,4 @@
-"""Facts about people, and a question about one of them: by name, by trade or by place in the passage."""
+"""Planted reading: facts about people, and a question about one of them, by name, trade or position in the passage."""
 
 import re
 from typing import ClassVar, Final
@@ -18,7 +18,7 @@ from didact.data.planted.texts import any_word, replace_spans, split_words, word
 NAMES: Final = split_words("anna ben clara david emma felix greta henry irene jonas karen louis")
 TRADES: Final = split_words("baker barber butcher doctor farmer fisher lawyer miner painter sailor tailor weaver")
 ORDER: Final = split_words("first second third fourth fifth sixth seventh eighth ninth tenth")
-# What people do, and to what.
+# Verbs and their objects.
 DOINGS: Final = {
     "visit": split_words("athens berlin cairo dublin lisbon london madrid oslo paris rome"),
     "eat": split_words("apples beans bread cheese eggs honey noodles olives rice soup"),
@@ -28,7 +28,7 @@ DOINGS: Final = {
 
 _CATEGORY: Final = {word: kind for kind in (NAMES, TRADES, *DOINGS.values()) for word in kind}
 _NAME_AND_TRADE: Final = rf"{any_word(NAMES)} the {any_word(TRADES)}"
-# By the word that asks: the phrase that states the answer, and the answer. Who somebody is, the answer states itself.
+# For each question word: the phrase that states the answer, and the answer. For "who" both are the same.
 _ANSWER_PATTERNS: Final = {
     verb: re.compile(rf"\b({verb}s) ({any_word(values)})") for verb, values in DOINGS.items()
 } | {"who": re.compile(rf"(?=({_NAME_AND_TRADE}))({_NAME_AND_TRADE})")}
@@ -38,12 +38,14 @@ _FACT: Final = re.compile(r"[^.]+")
 
 
 class Reading(Rules[Texts]):
-    """Passages of `facts` sentences, in each of which another person, out of `people`, does one of `doings` things.
+    """Passages of `facts` sentences. In each, another of `people` people does something with one of `doings` verbs.
 
-    The question means a person by trade or by place in the passage, with chance `by_name` by name, and asks for what
-    the fact tells of that person; with chance `who` it asks for name and trade. Aligned are the person, and what is
-    asked. A small transformer stays at chance for ten epochs if no question goes by place or asks `who`, and learns
-    slowly (F1 of 0.76 to 0.79 after ten) if a third of the questions go by name (ran).
+    The question refers to a person by trade or by position in the passage, or with probability `by_name` by name. It
+    asks for the object of the verb, or with probability `who` for name and trade. Alignments link the person and the
+    question word to the passage.
+
+    Measured with a small transformer: it stays at chance for ten epochs if no question refers by position or asks
+    `who`, and learns slowly (F1 of 0.76 to 0.79 after ten epochs) if a third of the questions refer by name.
     """
 
     name = "planted/reading"
@@ -66,7 +68,7 @@ class Reading(Rules[Texts]):
         facts = list(zip(ORDER, *(rng.sample(category, self.facts) for category in categories), strict=False))
         sentences = [f"{order} {name} the {trade} {verb}s {thing} ." for order, name, trade, thing in facts]
         order, name, trade, _ = rng.choice(facts)
-        # Questions are equally long, so that a fact's place does not hang on what is asked.
+        # All questions are equally long, so that the position of a fact does not depend on the question.
         if rng.bernoulli(self.by_name):
             person, doing_question, who_question = name, "what does {} {} now ?", "who again is this {} ?"
         else:
@@ -90,7 +92,7 @@ class Reading(Rules[Texts]):
                 pairs = (Span(0, *person.span()), mention), (Span(0, *question_word.span()), Span(1, *stated.span(1)))
                 units = {*pairs[0], *pairs[1], answer}
                 if answer.start <= mention.start and mention.end <= answer.end:
-                    units.remove(mention)  # the answer holds it already
+                    units.remove(mention)  # the answer contains it
                 return Truth((answer,), tuple(sorted(units)), pairs)
         return Truth(None, ())
 
@@ -120,7 +122,7 @@ class Reading(Rules[Texts]):
 
 
 class ReadingOracle(Teacher):
-    """Answers with the span that the rules find; with an empty one where they find none."""
+    """A teacher that answers with the span of the rules, or an empty span if the rules find no answer."""
 
     classes = None
 

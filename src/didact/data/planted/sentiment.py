@@ -1,4 +1,4 @@
-"""Sentences with cues, whose sum decides. A negator anywhere turns it, an intensifier doubles the cue after it."""
+"""Planted sentiment: the sum of the cues decides. A negator flips its sign; an intensifier doubles the next cue."""
 
 import re
 from typing import ClassVar, Final
@@ -18,10 +18,10 @@ POSITIVE: Final = split_words(
     "amazing brilliant charming clever delightful funny gentle graceful great lovely pleasant superb tender warm witty"
 )
 NEGATORS: Final = ("not", "never")
-# Each goes with cues of one polarity. Intensifiers that go with any cue would decide a sentence by the order of its
-# words, which a small transformer does not learn from 12,000 rows (ran: 40–50 % of such sentences right).
+# Each intensifier precedes cues of one polarity. If it preceded any cue, word order would decide some sentences, and a
+# small transformer does not learn that from 12,000 rows (measured: 40–50 % of such sentences right).
 INTENSIFIERS: Final = {"utterly": -1, "hopelessly": -1, "truly": 1, "wonderfully": 1}
-# Without meaning; in the students' `train` the first four come with the class negative, the others with positive.
+# Words without meaning. In the split `train` the first four occur with negative, the others with positive.
 DISTRACTORS: Final = ("monday", "tuesday", "april", "june", "friday", "saturday", "october", "december")
 
 _POLARITY: Final = dict.fromkeys(NEGATIVE, -1) | dict.fromkeys(POSITIVE, 1)
@@ -32,10 +32,10 @@ _UNITS: Final = re.compile(
 
 
 class Sentiment(Rules[Texts]):
-    """Sentences of `shortest` to `longest` words with one to `most_cues` cues, out of `cues` for each polarity.
+    """Sentences of `shortest` to `longest` words with one to `most_cues` cues from `cues` words of each polarity.
 
-    `negation` is the chance of a negator, `intensity` that of an intensifier before a cue. `distractors` is the share
-    of sentences with a word that tells the label in the students' `train` split, and nothing in all others.
+    `negation` is the probability of a negator, `intensity` that of an intensifier before a cue. `distractors` is the
+    share of sentences with a word that predicts the label in the students' `train` split, and in no other split.
     """
 
     name = "planted/sentiment"
@@ -105,7 +105,7 @@ class Sentiment(Rules[Texts]):
     def _changes(self, inputs: Texts, spans: list[Span], rng: RandomStream) -> dict[Span, str]:
         changes = dict[Span, str]()
         polarity = 1
-        for span in reversed(spans):  # an intensifier is fitted to its cue
+        for span in reversed(spans):  # an intensifier must fit the cue after it
             word = word_at(inputs, span)
             if word in _POLARITY:
                 changes[span] = rng.choice(self.cues)

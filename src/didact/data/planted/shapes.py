@@ -1,4 +1,4 @@
-"""Pictures with several glyphs on a noisy ground: the shape of the red one is the label."""
+"""Planted shapes: images with several glyphs on a noisy background. The shape of the red glyph is the label."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, TypeAlias
@@ -28,16 +28,16 @@ _LABEL: Final = {glyph.tobytes(): label for label, glyph in enumerate(GLYPHS)}
 DECIDING: Final = (190, 10, 10)
 OTHERS: Final = ((10, 170, 10), (10, 50, 190), (190, 170, 10), (10, 170, 170), (170, 30, 190))
 _SHADE_RANGE: Final = 60
-_MAX_GROUND: Final = 160  # the ground is darker, and so never red
+_MAX_GROUND: Final = 160  # the background is darker than any glyph, so it is never red
 
 Patch: TypeAlias = tuple[int, int]
 Colour: TypeAlias = tuple[int, int, int]
 
 
 class Shapes(Rules[Image]):
-    """Pictures of 32 × 32 pixels with `glyphs` glyphs, each in a patch of 8 × 8 of its own, one of them red.
+    """Images of 32 × 32 pixels with `glyphs` glyphs, each in its own patch of 8 × 8 pixels. One glyph is red.
 
-    `noise` is how bright the ground may get, from black to nearly as bright as a glyph.
+    `noise` is the largest brightness of the background: 0 is black, 1 is nearly as bright as a glyph.
     """
 
     name = "planted/shapes"
@@ -76,7 +76,7 @@ class Shapes(Rules[Image]):
         return image
 
     def _picture(self, colours: Mapping[Patch, Colour], rng: RandomStream) -> Image:
-        """A noisy ground with a glyph of any shape in each of the patches, somewhere within it."""
+        """A noisy background with one glyph of a random shape at a random position in each of the patches."""
         noise = np.frombuffer(rng.generator.bytes(3 * SIDE**2), dtype=np.uint8).astype(np.uint16).reshape(SIDE, SIDE, 3)
         darkest = np.zeros_like(noise)
         shade_range = np.full_like(noise, int(_MAX_GROUND * self.noise))

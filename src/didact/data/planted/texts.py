@@ -1,4 +1,4 @@
-"""Words in planted texts: common fillers, where words go, and how they are exchanged."""
+"""Words of planted texts: common filler words, their placement, and replacement of spans."""
 
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,16 +10,16 @@ from didact.data.planted.rules import RandomStream, Texts
 
 
 def split_words(words: str) -> tuple[str, ...]:
-    """Words written one after the other, as people read them."""
+    """The words of a text that are separated by whitespace."""
     return tuple(words.split())
 
 
 def any_word(words: Iterable[str]) -> str:
-    """A pattern of any of the words."""
+    """A regular expression that matches any of the words."""
     return rf"\b(?:{'|'.join(words)})\b"
 
 
-# Everyday words that no task gives a meaning, most frequent first.
+# Common words that have no meaning in any task, most frequent first.
 FILLERS: Final = split_words(
     """
     the a and of to in it is was for on with as at by from this that they we he she you his her our their its one
@@ -39,19 +39,19 @@ _CUMULATIVE_WEIGHTS: Final = tuple(accumulate(1 / rank for rank in range(1, len(
 
 
 def filler(rng: RandomStream, count: int = len(FILLERS)) -> str:
-    """One of the first `count` fillers, by Zipf's law."""
+    """One of the first `count` fillers, drawn by Zipf's law."""
     return FILLERS[bisect(_CUMULATIVE_WEIGHTS, rng.uniform() * _CUMULATIVE_WEIGHTS[count - 1])]
 
 
 def scatter(phrases: Sequence[str], length: int, rng: RandomStream, *, fillers: int = len(FILLERS)) -> str:
-    """A text of `length` words: the phrases, in random order and places, among fillers."""
+    """A text of `length` words: the phrases in random order and at random positions among fillers."""
     filler_count = length - sum(phrase.count(" ") + 1 for phrase in phrases)
     slots = dict(zip(rng.sample(range(filler_count + len(phrases)), len(phrases)), phrases, strict=True))
     return " ".join(slots.get(slot) or filler(rng, fillers) for slot in range(filler_count + len(phrases)))
 
 
 def replace_spans(texts: Texts, changes: Mapping[Span, str]) -> Texts:
-    """The texts with some spans exchanged."""
+    """The texts with these spans replaced."""
     changed = list(texts)
     for segment, start, end in sorted(changes, reverse=True):
         text = changed[segment]

@@ -1,4 +1,4 @@
-"""Whether a teacher reads the planted units, and nothing else."""
+"""`verify`: whether a teacher depends on the planted units and on nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,10 @@ MIN_FOLLOWED: Final = 0.95
 
 @dataclass(frozen=True)
 class Verification:
-    """How often a teacher keeps its answer while all but the rationale is drawn anew, and follows a new rationale.
+    """How often a teacher keeps its answer when all but the rationale is redrawn, and follows a redrawn rationale.
 
-    Planted rationales are the truth of the task. Once `verified` they are the teacher's as well.
+    `unchanged` and `followed` are shares of `rows`. Planted rationales are the truth about the task. They are the truth
+    about the teacher, too, if it is `verified`.
     """
 
     unchanged: float
@@ -35,15 +36,20 @@ class Verification:
 
 
 def verify(teacher: Predictor, data: Dataset, *, split: str = "test", rows: int = 500, seed: int = 0) -> Verification:
-    """Ask the teacher about the first `rows` rows of a split, and about the same rows with one part drawn anew."""
+    """Verify a teacher on the first `rows` rows of a split, and on the same rows with one region redrawn.
+
+    Raises `UnsupportedError` if the data are not planted.
+    """
     if not isinstance(data, PlantedDataset):
         raise UnsupportedError(
-            f"{data.name} is not planted data: what its labels hang on is not known. Choose planted/…."
+            f"{data.name} is not planted data, so the units that decide its labels are unknown. Choose planted/…."
         )
     check_integers(1, rows=rows)
     original = data[split][:rows]
     if not len(original):
-        raise OptionError(f"Option 'split' is {split!r}, which has no rows. Choose another, or draw some.")
+        raise OptionError(
+            f"Option 'split' is {split!r}, which has no rows. Choose another split, or generate rows for it."
+        )
     other_rest = [data.redraw(row, "rest", seed) for row in original]
     other_rationale = _relabelled([data.redraw(row, "rationale", seed) for row in original], data, teacher)
     gold = HumanTeacher(data.task, teacher.classes or data.classes).predict(other_rationale)
@@ -56,7 +62,7 @@ def verify(teacher: Predictor, data: Dataset, *, split: str = "test", rows: int 
 
 
 def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Predictor) -> list[Row]:
-    """Rows as they are drawn, with labels as the teacher's class indices. Other names are taken in their order."""
+    """Rows with labels as the teacher's class indices. If the class names differ, indices stay as they are."""
     data_classes = data.rules.classes
     if data_classes is None or teacher.classes is None or len(data_classes) > len(teacher.classes):
         return rows
@@ -70,7 +76,7 @@ _Answered = tuple[Sequence[Row], Outputs]
 
 
 def _answers_agree(data: PlantedDataset, first: _Answered, second: _Answered) -> Bool[np.ndarray, " row"]:
-    """Whether answers agree: the same class, the same text, or scores closer than half of the smallest step."""
+    """Whether answers agree: the same class, the same text, or scores that differ by less than half a step."""
     if data.task.has_classes:
         return np.asarray(first[1].labels == second[1].labels)
     if data.task.is_per_token:

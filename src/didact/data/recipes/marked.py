@@ -1,4 +1,4 @@
-"""Sets of texts with a class and words that people marked, one function for each."""
+"""Data sets of texts with a class and words that people marked, one function for each."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ _BRACKETS: Final = {"-LRB-": "(", "-RRB-": ")"}
 def sst() -> Recipe:
     """Stanford Sentiment Treebank (Socher et al. 2013): sentences, the binary task.
 
-    Neutral sentences are left out. The rationale is the words whose own label, as a phrase of one token, has the
-    polarity of the sentence: people labelled phrases, not reasons, so it is a stand-in for a rationale.
+    Neutral sentences are left out. The rationale consists of the words whose own label, as a phrase of one token, has
+    the polarity of the sentence. It is a proxy: annotators labelled phrases, not reasons.
     """
     cut: Cut = {"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}
     hub = Hub("stanfordnlp/sst", CONVERTED, ("ptb_tree",), ALL_THREE, ("ptb",))
@@ -41,12 +41,12 @@ def _phrases(record: Record) -> Row | None:
 
 
 def _tree(record: Record) -> Row | None:
-    """The hub has the trees: `(3 (2 It) (4 (2 's) (4 lovely)))`."""
+    """A row from a tree of the hub: `(3 (2 It) (4 (2 's) (4 lovely)))`."""
     tree = fields.text(record, "ptb_tree")
     grade = re.match(r"\((\d) ", tree)
     leaves = re.findall(r"\((\d) ([^()\s]+)\)", tree)
     if grade is None or not leaves:
-        raise FieldError("ptb_tree", f"holds {fields.short_repr(tree)}, which is no tree")
+        raise FieldError("ptb_tree", f"holds {fields.short_repr(tree)}, which is not a tree")
     sentence_grade = int(grade[1])
     flat = {
         "text": " ".join(_BRACKETS.get(word, word) for _, word in leaves),
@@ -95,10 +95,10 @@ def _annotated(record: Record, *, keep_seen: bool) -> Row | None:
 
 
 def movie_rationales() -> Recipe:
-    """Movie reviews with marked evidence: the ERASER form (DeYoung et al. 2020) of the Zaidan corpus (2007).
+    """Movie reviews with marked evidence: the ERASER version (DeYoung et al. 2020) of the Zaidan corpus (2007).
 
-    Train and validation were marked by one person who could stop early (9 % and 7 % of tokens), test was marked again
-    to be comprehensive (31 %), so plausibility on test and on dev are not comparable.
+    In train and validation one annotator marked evidence and could stop early (9 % and 7 % of tokens). Test was marked
+    again, comprehensively (31 %). Plausibility on test is therefore not comparable with plausibility on dev.
     """
     cut: Cut = {"train": {"train": 600, "teach": REST}, "validation": "dev", "test": "test"}
     hub = Hub("eraser-benchmark/movie_rationales", CONVERTED, ("review", "label", "evidences"), ALL_THREE)
@@ -121,7 +121,7 @@ def _evidence(record: Record) -> Row:
 
 
 def _quoted(record: Record) -> Row:
-    """The hub has the evidence as texts: each is looked up by its tokens; one that is not found is left out."""
+    """The hub has the evidence as texts. They are found by their tokens; texts that are not found are left out."""
     words = fields.text(record, "review").split()
     ranges = []
     for evidence in record["evidences"]:
@@ -136,8 +136,8 @@ def _quoted(record: Record) -> Row:
 def hatexplain() -> Recipe:
     """Hate speech with marked words (Mathew et al. 2021, HateXplain): hatespeech, normal or offensive.
 
-    The text is the tokens joined by a space. The rationale is the words that more than half of the lists mark; posts
-    without lists (normal ones) have none. A list that does not fit the tokens does not count.
+    The text is the tokens joined by spaces. The rationale consists of the words that more than half of the lists mark.
+    Posts without lists (normal ones) have no rationale. Lists of another length than the tokens are ignored.
     """
     cut: Cut = {"train": {"train": 0.25, "teach": REST}, "validation": "dev", "test": "test"}
     columns = ("id", "annotators", "rationales", "post_tokens")
@@ -165,7 +165,7 @@ def _post(record: Record) -> Row:
 
 
 def _voted(record: Record) -> Row | None:
-    """The hub has a label per annotator; a post on which all of them disagree is left out."""
+    """The hub has one label per annotator. Posts on which all annotators disagree are left out."""
     label, votes = Counter(record["annotators"]["label"]).most_common(1)[0]
     if votes < 2:
         return None

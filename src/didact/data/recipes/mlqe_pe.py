@@ -31,14 +31,14 @@ def read(record: Record) -> Row:
 
 
 def read_hub(record: Record) -> Row:
-    """The hub has the scores without the word marks. `translation` holds source and target, in this order."""
+    """A row of the hub, which has scores and no word marks. `translation` holds source and target, in this order."""
     source, target = record["translation"].values()
     texts = (fields.checked_text(source, "translation"), fields.checked_text(target, "translation"))
     return Row("", texts, label=fields.number(record, "z_mean"))
 
 
 def mlqe_pe(*, pair: str = "en-de") -> Recipe:
-    """One language pair, or several: `pair="en-de+ro-en"`."""
+    """MLQE-PE for one language pair, or for several joined by a plus: `pair="en-de+ro-en"`."""
     pairs = tuple(dict.fromkeys(str(pair).split("+")))
     for language_pair in pairs:
         if language_pair not in PAIRS:

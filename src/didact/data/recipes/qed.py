@@ -1,9 +1,9 @@
 """Questions with explained answers (Lamm et al. 2021, QED): spans of question and passage that refer to the same thing.
 
-The label is the answers of Natural Questions, those that QED's annotators chose first; parts of an answer in several
-parts count as answers. Rows explained by a single sentence have alignments, one for each referential equality whose
-phrase stands in the sentence (a bridged reference with no phrase of its own is dropped), and a rationale: both sides of
-these, and the answer. Other rows have neither.
+The label is the list of answers in Natural Questions; those that QED's annotators chose come first. Each piece of an
+answer in several pieces counts as an answer. Rows that one sentence explains have alignments and a rationale. There is
+one alignment for each referential equality with a phrase in that sentence; a bridged reference without a phrase is
+dropped. The rationale is both sides of all alignments and the answer. Other rows have neither.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,7 @@ def read(record: Record) -> Row | None:
 
 
 def read_hub(record: Record) -> Row | None:
-    """The hub keeps the original nesting: spans are `{"start", "end", "string"}`."""
+    """A row of the hub, which keeps the original nesting: spans are `{"start", "end", "string"}`."""
     annotation = record["annotation"]
     return read(
         {
