@@ -1,8 +1,8 @@
-"""Tokens of other tools as characters of a text, whatever the tokenizer did to them as long as the letters are there.
+"""Alignment of the tokens of any tokenizer with the characters of a text.
 
-Tokens and text are compared without case, accents and white space. Marks of word pieces (`##`), of sentencepiece (`▁`),
-of byte-level vocabularies (`Ġ`) and of older ones (`</w>`, `@@`) are taken off; special tokens belong to no text.
-Letters and digits that no token holds are a fault; other signs may be passed over, since lists of words leave them out.
+Tokens and text are compared without case, accents and white space. The marks of word pieces (`##`), sentencepiece
+(`▁`), byte-level vocabularies (`Ġ`) and older ones (`</w>`, `@@`) are removed. Special tokens belong to no text. Tokens
+must cover all letters and digits of a text; they may skip other characters, as lists of words do.
 """
 
 import re
@@ -18,17 +18,17 @@ SPECIAL: Final = re.compile(
     r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?(s|pad|bos|eos|cls|sep)>|<\|[^|]*\|>|<(start|end)_of_turn>|<extra_id_\d+>"
     r"|>>[a-zA-Z_]+<<|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}"  # languages of translation models
 )
-# What stands for letters that are not told.
+# Placeholders for unknown letters.
 _PLACEHOLDER: Final = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>")
 _BYTE: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-# What an unknown token may cover: an ideograph, a word, a sign; or all up to the next space.
+# What a placeholder may cover: an ideograph, a word or another character (_WORD), or all up to the next space (_RUN).
 _WORD: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]|\w+|\S")
 _RUN: Final = re.compile(r"\S+")
-_CONTEXT: Final = 24  # characters shown of the text around a fault
+_CONTEXT: Final = 24  # characters of the text that an error shows around a fault
 
 
 class AlignmentFault(Fault):
-    """A token that is not where it should be. `reached` tokens were placed before it."""
+    """A token that does not match the text. `placed_tokens` tokens before it were aligned."""
 
     def __init__(self, reason: str, placed_tokens: int) -> None:
         super().__init__(reason)
@@ -36,9 +36,10 @@ class AlignmentFault(Fault):
 
 
 def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[Span | None]:
-    """The characters of each token, None for special ones. A token without visible characters covers none.
+    """The characters of each token; None for special tokens. A token without visible characters has an empty span.
 
-    The texts of a row follow one another, parted by special tokens, unless `segments` tell each token's text.
+    The texts of a row follow each other, separated by special tokens, unless `segments` gives the text of each token.
+    Tries all token marks and raises the `AlignmentFault` of the attempt that aligned most tokens.
     """
     normalized = [_NormalizedText(text) for text in texts]
     furthest: AlignmentFault | None = None
@@ -52,7 +53,7 @@ def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] |
 
 
 class _NormalizedText:
-    """The visible signs of a text as they are compared, and where each stands."""
+    """The characters of a text in normalized form, and the position of each in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -65,18 +66,18 @@ class _NormalizedText:
             self.positions = [index for _, index in pairs]
 
     def position_of(self, cursor: int) -> int:
-        """The character of the text where a sign stands; after the last one, the end."""
+        """The position in the text of a normalized character; after the last one, the end of the text."""
         return self.positions[cursor] if cursor < len(self.positions) else len(self.text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of the signs `start` to `end`, with the accents that follow the last."""
+        """The span in the text of the normalized characters `start` to `end`, with accents that follow the last."""
         last = self.positions[end - 1] + 1
         while last < len(self.text) and unicodedata.combining(self.text[last]):
             last += 1
         return self.positions[start], last
 
     def find(self, normalized: str, cursor: int) -> int | None:
-        """Where `wanted` begins, with no letter or digit passed over."""
+        """Where `normalized` starts, or None if a letter or digit would have to be skipped."""
         while not self.characters.startswith(normalized, cursor):
             if cursor >= len(self.characters) or self.characters[cursor].isalnum():
                 return None
@@ -88,7 +89,7 @@ class _NormalizedText:
 
 
 class _Aligner:
-    """One pass over the tokens of a row, a cursor in each text."""
+    """One pass over the tokens of a row, with a cursor in each text."""
 
     def __init__(self, tokens: Sequence[str], texts: Sequence[_NormalizedText], segments: Sequence[int] | None) -> None:
         self.tokens, self.texts, self.segments = tokens, texts, segments
@@ -117,7 +118,7 @@ class _Aligner:
         return result
 
     def _is_literal(self, token: int) -> bool:
-        """Whether what looks special is written in the text just here."""
+        """Whether the text contains, at the cursor, a token that looks special."""
         text = self.texts[self.segment]
         return bool(self.tokens[token]) and text.text.startswith(
             self.tokens[token], text.position_of(self.cursors[self.segment])
@@ -142,7 +143,7 @@ class _Aligner:
         return Span(self.segment, *text.span(start, start + len(normalized)))
 
     def _placeholder_end(self, number: int) -> int:
-        """Where the signs behind an unknown token end: with a word, or a sign, so that the next token fits."""
+        """The end of the characters that a placeholder covers, chosen so that the next token matches."""
         text, cursor = self.texts[self.segment], self.cursors[self.segment]
         word, run = (
             self._character_index(_end(pattern, text.text, text.position_of(cursor))) for pattern in (_WORD, _RUN)
@@ -159,7 +160,7 @@ class _Aligner:
         return next(fits, ends[0])
 
     def _character_index(self, position: int) -> int:
-        """The first sign at or after a character."""
+        """The index of the first normalized character at or after a position."""
         text = self.texts[self.segment]
         return next(
             (
@@ -176,10 +177,10 @@ class _Aligner:
         which = f"text {self.segment + 1}" if len(self.texts) > 1 else "the text"
         name = f"token {token + 1} of {len(self.tokens)}, {self.tokens[token]!r}, cannot be placed in {which}"
         if text.has_no_more_letters(self.cursors[self.segment]):
-            reason = f"{name}: it ends before, with …{text.text[max(0, position - _CONTEXT) :]!r}"
+            reason = f"{name}: the text ends before it, with …{text.text[max(0, position - _CONTEXT) :]!r}"
         else:
             context = text.text[max(0, position - _CONTEXT // 2) : position + _CONTEXT]
-            reason = f"{name}: expected at character {position}, where {context!r} stands"
+            reason = f"{name}: expected at character {position}, where the text has {context!r}"
         return AlignmentFault(reason, token)
 
 
@@ -188,12 +189,12 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     return start if match is None else match.end()
 
 
-# A token without its marks, or the bytes it stands for.
+# Removes the marks of a token, or gives the bytes that it encodes.
 _Style = Callable[[str], str | bytes]
 
 
 def _pieces(tokens: Sequence[str], decoder: _Style) -> Iterator[tuple[str | None, list[int]]]:
-    """The letters of each token; None for special ones. Tokens that share a character come together."""
+    """Groups of tokens with their text (None for special tokens). Tokens that share a character form one group."""
     content, members = b"", list[int]()
     for number, token in enumerate(tokens):
         is_special = not token or SPECIAL.fullmatch(token) is not None
@@ -246,7 +247,7 @@ def _decode_end_mark(token: str) -> str | bytes:
 
 
 def _byte_table() -> dict[str, int]:
-    """How byte-level vocabularies write bytes: the visible ones as they are, the others as letters from 256 on."""
+    """The byte of each character of byte-level vocabularies: visible bytes as they are, others from 256 on."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     invisible = [byte for byte in range(256) if byte not in set(visible)]
     return {chr(byte): byte for byte in visible} | {chr(256 + index): byte for index, byte in enumerate(invisible)}
@@ -265,7 +266,7 @@ _MARK_DECODERS: Final[tuple[tuple[str, _Style], ...]] = (
 
 
 def _decoders(tokens: Sequence[str], texts: Sequence[str]) -> list[_Style]:
-    """The ways to read tokens, the likeliest first: marks tell, unless the text itself has them."""
+    """The decoders to try, likeliest first: those whose marks occur in the tokens and not in the texts."""
     marked = [
         decoder
         for mark, decoder in _MARK_DECODERS
@@ -277,7 +278,7 @@ def _decoders(tokens: Sequence[str], texts: Sequence[str]) -> list[_Style]:
 
 @cache
 def _normalize(character: str) -> str:
-    """A character as it is compared; nothing for white space, accents and what cannot be seen."""
+    """The normalized form of a character. Empty for white space, accents and invisible characters."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
     return "".join(letter for letter in folded if not letter.isspace() and letter != "\ufffd" and _is_visible(letter))
 

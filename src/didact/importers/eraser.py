@@ -1,8 +1,8 @@
-"""The prediction format of the ERASER benchmark (DeYoung et al. 2020): one line per row, tokens parted by white space.
+"""Format `eraser`: predictions of the ERASER benchmark (DeYoung et al. 2020), one line per row, on whitespace tokens.
 
 `{"annotation_id", "rationales": [{"docid", "hard_rationale_predictions": [{"start_token", "end_token"}],
 "soft_rationale_predictions": [float]}], "classification", "classification_scores"}`. A rationale belongs to the text
-whose name its docid ends with (`17_hypothesis`); where no docid tells, there is one for each text, in their order.
+whose name ends its docid (`17_hypothesis`). If docids do not end with such names, there is one per text, in order.
 """
 
 import json
@@ -33,13 +33,13 @@ from didact.results.row_explanation import RowExplanation, top_count
 from didact.results.task_kinds import TASK_KINDS, task_kind
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
-# What data sets call their first and second text.
+# The names of first and second texts in data sets.
 _PAIRS = [kind.segments for kind in TASK_KINDS.values() if len(kind.segments) == 2]
 _SEGMENT_NAMES = tuple(zip(*_PAIRS, ("premise", "hypothesis"), strict=True))
 
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:
-    """Soft scores where all rows have them; hard marks where none has, or where kind 'binary' is asked for."""
+    """Read soft scores if all rows have them; hard marks if no row has them, or for kind 'binary'."""
     parsed = ParsedFile(name)
     row_of = {row.id: row for row in rows}
     entries = []
@@ -58,10 +58,10 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
     for (where, id, record, rationales), soft in zip(entries, is_soft, strict=True):
         with parsed.reading(where, id):
             if not soft and not parsed.is_marked:
-                raise Fault(f"has no {SOFT!r}, and other rows have; kind='binary' reads the hard marks of all")
+                raise Fault(f"has no {SOFT!r}, but other rows have; kind='binary' reads the hard marks of all rows")
             if id in row_of:
                 parsed.rows.append(_row(where, id, record, rationales, row_of[id].texts, is_marked=parsed.is_marked))
-            else:  # told with the other unknown rows, once all are read
+            else:  # `align_rows` reports unknown ids
                 parsed.rows.append(ParsedRow(where, id, (), np.zeros(0)))
     return parsed
 
@@ -102,12 +102,12 @@ def _row(
         )
     prediction = record.get("classification")
     if prediction is not None and not isinstance(prediction, str):
-        raise Fault(f"'classification' is {short_repr(prediction)}, where a class is named")
+        raise Fault(f"'classification' is {short_repr(prediction)}, where the name of a class belongs")
     return ParsedRow(where, id, tokens, np.concatenate(scores), spans=spans, target=prediction, prediction=prediction)
 
 
 def _segments_of(rationales: Sequence[Mapping[str, object]], text_count: int) -> list[int]:
-    """The number of the text that each rationale is about."""
+    """The segment of each rationale."""
     docids = [str(segment["docid"]) for segment in rationales]
     named_segments = [
         next((index for index in range(min(text_count, 2)) if docid.endswith(_SEGMENT_NAMES[index])), None)
@@ -119,7 +119,7 @@ def _segments_of(rationales: Sequence[Mapping[str, object]], text_count: int) ->
         segments = list(range(len(rationales)))
     else:
         raise Fault(
-            f"has rationales for {len(rationales)} documents ({', '.join(docids)}), and its row has {text_count} "
+            f"has rationales for {len(rationales)} documents ({', '.join(docids)}), but its row has {text_count} "
             f"text{'s' if text_count > 1 else ''}; a docid may "
             f"end with {' or '.join(sorted({*_SEGMENT_NAMES[0], *_SEGMENT_NAMES[1]}))}"
         )
@@ -131,14 +131,14 @@ def _segments_of(rationales: Sequence[Mapping[str, object]], text_count: int) ->
 def _marks(rationale: Mapping[str, object], spans: Sequence[Span]) -> Float[np.ndarray, " token"]:
     ranges = rationale.get(HARD)
     if not isinstance(ranges, list | tuple):
-        raise Fault(f"has no list {HARD!r} to take marks from")
+        raise Fault(f"has no list {HARD!r} to read marks from")
     marks = np.zeros(len(spans))
     for span in ranges:
         start, end = required(span, "start_token"), required(span, "end_token")
         if not (_is_integer(start) and _is_integer(end) and 0 <= start < end <= len(spans)):
             raise Fault(f"marks the tokens {short_repr(start)} to {short_repr(end)} of a text of {len(spans)}")
         if marks[start:end].any():
-            raise Fault(f"marks the tokens {start} to {end}, and some of them twice")
+            raise Fault(f"marks some of the tokens {start} to {end} twice")
         marks[start:end] = 1
     return marks
 
@@ -146,7 +146,7 @@ def _marks(rationale: Mapping[str, object], spans: Sequence[Span]) -> Float[np.n
 def _soft(rationale: Mapping[str, object], spans: Sequence[Span]) -> Float[np.ndarray, " token"]:
     scores = numbers(rationale[SOFT], repr(SOFT))
     if len(scores) != len(spans):
-        raise Fault(f"has {len(scores)} soft scores for a text of {len(spans)} tokens (parted by white space)")
+        raise Fault(f"has {len(scores)} soft scores for a text of {len(spans)} whitespace tokens")
     return scores
 
 
@@ -163,15 +163,16 @@ def write_eraser(
 ) -> None:
     """Write explanations as ERASER predictions: soft scores, or hard marks for kind 'binary'.
 
-    Units are brought to white-space tokens as `maps.words()` joins pieces. With `k` (a number of tokens, or a fraction)
-    the best ones are marked too. ERASER wants a class only with the probabilities of all, so both are written only
-    where `probabilities` are given.
+    Units become whitespace tokens, as `maps.words()` joins pieces of words. With `k` (a number of tokens, or a
+    fraction) the top tokens are also marked. The ERASER format accepts a class only together with the probabilities of
+    all classes, so both are written only if `probabilities` are passed. Raises `OptionError` for explanations of
+    images, and `ShapeError` if `probabilities` do not fit the rows and classes.
     """
     if maps.is_image:
-        raise OptionError("ERASER holds rationales of texts; these explanations are of images.")
+        raise OptionError("The ERASER format is for texts; these explanations are of images.")
     if probabilities is not None and (maps.classes is None or probabilities.shape != (len(maps), len(maps.classes))):
         raise ShapeError(
-            f"{len(maps)} rows of the classes {maps.classes} do not go with probabilities {probabilities.shape}."
+            f"{len(maps)} rows with the classes {maps.classes} do not fit probabilities of shape {probabilities.shape}."
         )
     lines = []
     for number, row in enumerate(maps):
@@ -202,7 +203,11 @@ def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]
 
 
 def _token_scores(row: RowExplanation, segment: int) -> Float[np.ndarray, " token"]:
-    """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
+    """The scores of the whitespace tokens of a text.
+
+    Signed scores and distributions are divided among the tokens that a unit overlaps, by characters. A magnitude counts
+    fully in each of them (root of the sum of squares); a mark marks each of them.
+    """
     tokens = np.array([span[1:] for span in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
     in_segment = row.segments == segment
     offsets, scores = row.offsets[in_segment], row.scores[in_segment]
@@ -217,7 +222,7 @@ def _token_scores(row: RowExplanation, segment: int) -> Float[np.ndarray, " toke
 
 
 def _mark_top(scores: Sequence[np.ndarray], k: float, kind: str) -> list[np.ndarray]:
-    """Marks on the best tokens of the whole row; of equal ones the first."""
+    """Marks on the top tokens of a row. Of equal tokens the first are marked."""
     all_scores = np.concatenate(scores)
     ranks = np.abs(all_scores) if kind == "signed" else all_scores
     marks = np.zeros(len(all_scores))
@@ -226,6 +231,6 @@ def _mark_top(scores: Sequence[np.ndarray], k: float, kind: str) -> list[np.ndar
 
 
 def _marked_ranges(marks: np.ndarray) -> list[dict[str, int]]:
-    """Marked tokens as spans, neighbours in one."""
+    """Runs of marked tokens."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(np.int64), [0]])))
     return [{"start_token": int(start), "end_token": int(end)} for start, end in edges.reshape(-1, 2)]

@@ -1,7 +1,7 @@
-"""Attributions saved by inseq (Sarti et al. 2023): `out.save("x.json")`, packed or not, compact arrays or plain lists.
+"""Format `inseq`: attributions saved by `out.save("x.json")` (Sarti et al. 2023), gzipped or not, as arrays or lists.
 
-Each sequence holds source and target tokens and matrices of (token, generated step). A row's text is the source, or the
-prompt of a decoder; a row of two texts is the source and the target. One step is taken, or the mean of all.
+Each sequence has source and target tokens and matrices of (token, generated step). The text of a row is the source, or
+the prompt of a decoder; a row of two texts is the source and the target. Scores are of one step, or the mean of all.
 """
 
 import base64
@@ -24,16 +24,20 @@ from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow,
 def read(
     source: Any, name: str, rows: Sequence[Row], options: ImportOptions, *, scores: str | None = None
 ) -> ParsedFile:
-    """`options.target` is the generated step (from 0, -1 for the last) or "mean"; `scores` names `sequence_scores`."""
+    """Read attributions of one step.
+
+    `options.target` is the generated step (from 0; -1 is the last) or "mean". `scores` names one of `sequence_scores`
+    to read instead of the attributions.
+    """
     parsed = ParsedFile(name)
     content = document(source) if isinstance(source, Path) else source
     content, _ = _unwrap(content)
     try:
         sequences = required(content, "sequence_attributions")
     except Fault as fault:
-        raise DataError(f"{name} is not what inseq saves: {fault}. Save with out.save(path).") from None
+        raise DataError(f"{name} is not a file of inseq: {fault}. Save with out.save(path).") from None
     if not isinstance(sequences, list):
-        raise DataError(f"{name} is not what inseq saves: 'sequence_attributions' are {short_repr(sequences)}.")
+        raise DataError(f"{name} is not a file of inseq: 'sequence_attributions' are {short_repr(sequences)}.")
     info = _unwrap(content.get("info"))[0]
     info = info if isinstance(info, dict) else {}
     parsed.method, parsed.teacher = (str(info.get(key) or "") for key in ("attribution_method", "model_name"))
@@ -51,9 +55,9 @@ def _row(where: str, sequence: Any, target: str | int | None, scores: str | None
     source, generated = _tokens(fields, "source"), _tokens(fields, "target")
     start = fields.get("attr_pos_start") or 0
     if not isinstance(start, int) or not 0 <= start <= len(generated):
-        raise Fault(f"'attr_pos_start' is {short_repr(start)}, and there are {len(generated)} target tokens")
+        raise Fault(f"'attr_pos_start' is {short_repr(start)}, but there are {len(generated)} target tokens")
     over_source, over_target = _source_and_target(fields, scores)
-    if over_source is None:  # a decoder: the prompt is the beginning of its target
+    if over_source is None:  # a decoder: its target starts with the prompt
         tokens, matrix = generated[:start], _matrix(over_target, len(generated), kind)[:start]
     else:
         tokens, matrix = source, _matrix(over_source, len(source), kind)
@@ -64,7 +68,7 @@ def _row(where: str, sequence: Any, target: str | int | None, scores: str | None
         matrix = _matrix(over_target, len(generated), kind)
         if matrix.shape[1] != len(steps):
             raise Fault(f"has {len(steps)} steps for the source and {matrix.shape[1]} for the target")
-        # A step is explained by what came before it; the tokens after have no score.
+        # Only the tokens before a step explain it; later tokens have no score.
         precedes = np.arange(len(generated))[:, None] < start + np.array(chosen)
         prefix = np.flatnonzero(precedes.any(1)).tolist()
         prefix_scores = np.where(precedes, matrix[:, chosen], 0).sum(1) / np.maximum(precedes.sum(1), 1)
@@ -91,9 +95,9 @@ def _source_and_target(fields: Mapping[str, object], scores: str | None) -> tupl
 
 
 def _chosen_steps(count: int, target: str | int | None, steps: Sequence[str]) -> list[int]:
-    """The generated steps that are taken."""
+    """The generated steps that `target` selects."""
     if count != len(steps) or not count:
-        raise Fault(f"has attributions for {count} steps and generated {len(steps)} tokens")
+        raise Fault(f"has attributions for {count} steps, but generated {len(steps)} tokens")
     choices = f"{count} generated steps ({', '.join(map(repr, steps[:8]))}{', …' if count > 8 else ''})"
     if target is None and count > 1:
         raise Fault(f"has {choices}: choose one by target=0 to {count - 1}, or target='mean'")
@@ -107,10 +111,10 @@ def _chosen_steps(count: int, target: str | int | None, steps: Sequence[str]) ->
 def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step"]:
     array = _array(value)
     if array.ndim == 3 and kind.startswith("Granular"):
-        array = np.sqrt((array**2).sum(-1))  # what inseq itself shows of gradients: their length
+        array = np.sqrt((array**2).sum(-1))  # the L2 norm of gradients, as inseq shows them
     if array.ndim != 2:
         raise Fault(
-            f"has attributions of the shape {array.shape}, where tokens × steps belong; save what is left after "
+            f"has attributions of the shape {array.shape}, where tokens × steps belong; save the result of "
             "out.aggregate(…)"
         )
     if len(array) != tokens:
@@ -132,7 +136,7 @@ def _tokens(fields: Mapping[str, object], key: str) -> list[str]:
 
 
 def _unwrap(value: Any) -> tuple[Any, str]:
-    """The fields of an object that was saved with its class, and the class; nothing is built from that."""
+    """The fields of an object that was saved with its class, and the name of the class. Never instantiates it."""
     if isinstance(value, dict) and "__instance_type__" in value:
         kind = value["__instance_type__"]
         return value.get("attributes") or {}, str(kind[-1]) if isinstance(kind, list) and kind else ""
@@ -140,7 +144,7 @@ def _unwrap(value: Any) -> tuple[Any, str]:
 
 
 def _array(value: Any) -> Float[np.ndarray, "..."]:
-    """An array as a list, with its type and shape, as base64, or as safetensors inside base64."""
+    """An array from a list, from base64 with dtype and shape, or from safetensors in base64."""
     if isinstance(value, str):
         return _from_safetensors(value)
     if not isinstance(value, dict):
@@ -159,9 +163,7 @@ def _array(value: Any) -> Float[np.ndarray, "..."]:
     except DataError as error:
         raise Fault(str(error)) from None
     except (binascii.Error, ValueError, TypeError, EOFError, zlib.error, OSError) as error:
-        raise Fault(
-            f"attributions of the shape {shape} cannot be unpacked ({error}); the file may be cut off"
-        ) from None
+        raise Fault(f"attributions of the shape {shape} cannot be decoded ({error}); the file may be cut off") from None
 
 
 def _from_safetensors(value: str) -> Float[np.ndarray, "..."]:
@@ -171,7 +173,7 @@ def _from_safetensors(value: str) -> Float[np.ndarray, "..."]:
     try:
         fields = load(base64.b64decode(value.removeprefix("b64:"), validate=True))
     except (binascii.Error, ValueError, SafetensorError) as error:
-        raise Fault(f"attributions are text that cannot be unpacked ({error})") from None
+        raise Fault(f"attributions are text that cannot be decoded ({error})") from None
     if len(fields) != 1:
-        raise Fault("attributions are squeezed into 8 bits; save with scores_precision='float32'")
+        raise Fault("attributions are quantised to 8 bits; save with scores_precision='float32'")
     return float_array(next(iter(fields.values())), "attributions")

@@ -1,7 +1,8 @@
-"""The plainest format, for scores of a script: JSON lines (or a list) of `tokens` and `attributions`, one row each.
+"""Format `jsonl`, for scripts: JSON lines (or a list) of `tokens` and `attributions`, one row each.
 
-`id` names the row of the data, `model` the model. `predictions` are the model's outputs; the scores explain the
-largest. In rows of two texts `token_type_ids` (0 or 1) tell to which text a token belongs.
+Other fields are optional. `id` is the id of the row in the data, `model` the name of the model. `predictions` are the
+outputs of the model; the scores explain the largest. In rows of two texts `token_type_ids` (0 or 1) give the text of
+each token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,10 +44,10 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
 
 
 def _prediction(record: Mapping[str, object]) -> int | str | None:
-    """The class of the largest output; a single output is a value."""
+    """The class with the largest output. A single output is a score, which is formatted as text."""
     if record.get("predictions") is None:
         return None
     outputs = numbers(record["predictions"], "'predictions'")
     if not np.isfinite(outputs).all():
-        raise Fault(f"'predictions' hold {short_repr(outputs.tolist())}, where numbers belong")
+        raise Fault(f"'predictions' hold {short_repr(outputs.tolist())}, where finite numbers belong")
     return None if not len(outputs) else f"{outputs[0]:.4g}" if len(outputs) == 1 else int(outputs.argmax())

@@ -1,4 +1,4 @@
-"""What others wrote, before it is tied to the data: rows of tokens and scores, and what is wrong with them."""
+"""Rows of tokens and scores from other tools, before they are matched with the data, and their faults."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,15 +13,15 @@ from didact.registry import python_number
 
 
 class Fault(ValueError):  # noqa: N818
-    """One fault of one row. Never leaves this room: many of them become one `DataError`."""
+    """One fault of one row. Callers of this package see `DataError`, which collects many of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedRow:
-    """One foreign row. `where` names it as people would look it up (`line 3`); `id` is None where the source has none.
+    """One row of another tool. `where` is its location for messages (`line 3`); `id` is None if the source has no ids.
 
-    `segments` say to which text each token belongs, -1 to none. `places` are known where tokens are counted in the
-    data's own texts. A target or prediction that is a number is a class.
+    `segments` give the text of each token, -1 for no text. `spans` are given if tokens are those of the data's own
+    texts. A target or prediction that is a number is a class.
     """
 
     where: str
@@ -47,7 +47,7 @@ class ParsedFile:
 
     @contextmanager
     def reading(self, where: str, id: str | None = None) -> Iterator[None]:
-        """A `Fault` while a row is read becomes one of the file's faults."""
+        """A context that collects a `Fault` raised while a row is read."""
         try:
             yield
         except Fault as error:
@@ -59,7 +59,7 @@ class ParsedFile:
 
 @dataclass(frozen=True, eq=False)
 class ImportOptions:
-    """What the caller chose: a target, token lists (or a file of them), a kind."""
+    """Options of the caller: a target, token lists (or a file of them), a kind."""
 
     target: str | int | None = None
     tokens: Any = None
@@ -67,7 +67,7 @@ class ImportOptions:
 
 
 def required(record: Any, key: str) -> Any:
-    """A value that must be there."""
+    """The value of a key. Raises `Fault` if it is missing."""
     if not isinstance(record, dict):
         raise Fault(f"is {short_repr(record)}, where an object with {key!r} belongs")
     if record.get(key) is None:
@@ -76,7 +76,7 @@ def required(record: Any, key: str) -> Any:
 
 
 def numbers(value: Any, name: str) -> Float[np.ndarray, " token"]:
-    """One number per token. Whether they are finite is told later, where a token is known by name."""
+    """A vector of numbers. They may be infinite or NaN; `align_rows` checks them with the name of the token."""
     array = float_array(value, name)
     if array.ndim != 1:
         raise Fault(f"{name} have the shape {array.shape}, where one number per token belongs")
@@ -87,12 +87,12 @@ def integers(value: Any, name: str) -> list[int]:
     values = numbers(value, name)
     wrong = values[~((np.abs(values) < 2**53) & (values == np.floor(values)))]
     if len(wrong):
-        raise Fault(f"{name} hold {wrong[0]:g}, where whole numbers belong")
+        raise Fault(f"{name} hold {wrong[0]:g}, where integers belong")
     return [int(number) for number in values]
 
 
 def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
-    """Numbers of any shape: lists, numpy or torch."""
+    """An array of numbers of any shape, from lists, numpy or torch."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
@@ -101,7 +101,7 @@ def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise Fault(f"{name} are lists of different lengths, where as many numbers as tokens belong") from None
+        raise Fault(f"{name} are lists of different lengths, where one number per token belongs") from None
     if array.size == 0:
         return np.zeros(array.shape)
     if array.dtype == object or array.dtype.kind not in "iuf":
@@ -110,7 +110,7 @@ def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
 
 
 def token_list(value: Any, name: str = "'tokens'") -> tuple[str, ...]:
-    """A list of tokens."""
+    """The tokens of a list or array."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -122,12 +122,12 @@ def token_list(value: Any, name: str = "'tokens'") -> tuple[str, ...]:
 
 
 def optional_id(value: Any, key: str) -> str | None:
-    """An id as text; None where there is none."""
+    """An id as text, or None if it is missing or empty."""
     value = python_number(value)
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise Fault(f"{key!r} is {short_repr(value)}, where a text or a whole number belongs")
+        raise Fault(f"{key!r} is {short_repr(value)}, where a text or an integer belongs")
     return str(value)
 
 

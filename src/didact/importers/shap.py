@@ -1,7 +1,9 @@
-"""A `shap.Explanation` of texts: alive, or its `values`, `data`, `base_values` and `output_names` in an `.npz` archive.
+"""Format `shap`: a `shap.Explanation` of texts, or an `.npz` archive of its `values`, `data`, `base_values` and
+`output_names`.
 
-shap itself is not needed. `values` are tokens, or tokens × classes, for each row; `data` are the tokens, each with the
-white space after it. Without a target the predicted class is taken: base value and scores add up to the output.
+The package shap is not needed. `values` are tokens, or tokens × classes, for each row; `data` are the tokens, each with
+the white space after it. Without a target the scores of the predicted class are read: the class with the largest sum of
+base value and scores.
 """
 
 from collections.abc import Sequence
@@ -22,11 +24,11 @@ FIELDS = ("values", "data", "base_values", "output_names", "lengths")
 
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:  # noqa: ARG001
-    """`options.target` is a class, by name or number."""
+    """Read the scores of one class. `options.target` is its name or number; by default it is the predicted class."""
     loaded: Any = arrays(source) if isinstance(source, Path) else {key: getattr(source, key, None) for key in FIELDS}
     fields: dict[str, Any] = loaded
     if fields.get("values") is None:
-        raise DataError(f"{name} holds {', '.join(map(repr, fields)) or 'nothing'}; scores are read from 'values'.")
+        raise DataError(f"{name} has {', '.join(map(repr, fields)) or 'no arrays'}. Scores are read from 'values'.")
     names = _output_names(fields.get("output_names"))
     number = _class_index(options.target, names)
     if _is_single_row(fields.get("data")):
@@ -61,18 +63,18 @@ def _row(
         raise Fault(f"values have the shape {values.shape}, where tokens × classes belong")
     classes = values.shape[1]
     if names is not None and len(names) != classes:
-        raise Fault(f"values have {classes} classes, and 'output_names' {len(names)}")
+        raise Fault(f"values have {classes} classes, but 'output_names' has {len(names)}")
     class_list = ", ".join(map(repr, names or range(classes)))
     if number is not None and number >= classes:
-        raise Fault(f"has no class {number}, but {class_list}")
+        raise Fault(f"has no class {number}, only {class_list}")
     predicted = None
     if base is not None and base.shape == (classes,) and np.isfinite(base).all():
         predicted = int((base + values.sum(0)).argmax())
     chosen = predicted if number is None else number
     if chosen is None:
         raise Fault(
-            f"has scores for the classes {class_list}, and no finite 'base_values' to tell the "
-            "predicted one: choose a target"
+            f"has scores for the classes {class_list}, but no finite 'base_values' to compute the "
+            "prediction: choose a target"
         )
     predicted_name = None if predicted is None else _class_name(predicted, names)
     return ParsedRow(
@@ -94,7 +96,7 @@ def _output_names(value: Any) -> list[str] | None:
 
 
 def _base_values(value: Any, name: str, count: int) -> Sequence[np.ndarray] | None:
-    """What the model answers to nothing, for each row."""
+    """The output of the model without any tokens, for each row."""
     if value is None:
         return None
     try:
@@ -103,7 +105,7 @@ def _base_values(value: Any, name: str, count: int) -> Sequence[np.ndarray] | No
     except Fault as fault:
         raise DataError(f"{name}: {fault}.") from None
     if len(bases) != count:
-        raise DataError(f"{name} has scores of {count} rows and base values of {len(bases)}.")
+        raise DataError(f"{name} has scores for {count} rows, but base values for {len(bases)}.")
     return bases
 
 
@@ -113,11 +115,11 @@ def _class_index(target: str | int | None, names: Sequence[str] | None) -> int |
             raise OptionError(unknown_name_message("class", target, list(names or ["0", "1", "…"])))
         return names.index(target)
     if target is not None and (not isinstance(target, int) or target < 0):
-        raise OptionError(f"A class is a whole number from 0, or a name, not {target!r}.")
+        raise OptionError(f"A class must be an integer >= 0 or a name, not {target!r}.")
     return target
 
 
 def _is_single_row(data: Any) -> bool:
-    """Whether this is one row of a set: its tokens themselves, not lists of them."""
+    """Whether `data` are the tokens of a single row instead of lists of tokens."""
     listed = data.tolist() if isinstance(data, np.ndarray) else data
     return isinstance(listed, list | tuple) and bool(listed) and isinstance(listed[0], str)
