@@ -449,9 +449,9 @@ class TestRemote:
         assert is_url("s3://bucket/run")
         assert not is_url("runs/s3")
         assert not is_url(Path("runs/s3"))
-        with pytest.raises(OptionError, match="pass a str, as in 's3://bucket/run'"):
+        with pytest.raises(OptionError, match="pass a str. Write 's3://bucket/run'"):
             is_url(Path("s3://bucket/run"))
-        with pytest.raises(OptionError, match="a slash is missing, as in 's3://bucket/run'"):
+        with pytest.raises(OptionError, match="a slash is missing. Write 's3://bucket/run'"):
             is_url("s3:/bucket/run")
         with pytest.raises(OptionError, match="has no location"):
             check_url("s3://")

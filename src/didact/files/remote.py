@@ -36,8 +36,8 @@ def is_url(location: object) -> bool:
     """Whether the location of a run is a URL. Raises `OptionError` for a URL with one slash (`s3:/`)."""
     text = str(location)
     if re.match(r"(s3a?|gs|gcs|memory|file|az|abfss?):/(?!/)", text):
-        reason = "a Path keeps only one slash: pass a str" if isinstance(location, Path) else "a slash is missing"
-        raise OptionError(f"{text!r} is neither a folder nor a URL: {reason}, as in {text.replace(':/', '://', 1)!r}.")
+        reason = "a Path keeps only one slash, so pass a str" if isinstance(location, Path) else "a slash is missing"
+        raise OptionError(f"{text!r} is neither a folder nor a URL: {reason}. Write {text.replace(':/', '://', 1)!r}.")
     return isinstance(location, str) and "://" in text
 
 
