@@ -97,7 +97,7 @@ class _Aligner:
         self.segment = 0
         self.pieces: list[tuple[str | None, list[int]]] = []
 
-    def spans(self, decoder: "_Style") -> list[Span | None]:
+    def spans(self, decoder: "_Decoder") -> list[Span | None]:
         result: list[Span | None] = [None] * len(self.tokens)
         self.pieces = list(_pieces(self.tokens, decoder))
         has_begun = is_parted = False
@@ -190,10 +190,10 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
 
 
 # Removes the marks of a token, or gives the bytes that it encodes.
-_Style = Callable[[str], str | bytes]
+_Decoder = Callable[[str], str | bytes]
 
 
-def _pieces(tokens: Sequence[str], decoder: _Style) -> Iterator[tuple[str | None, list[int]]]:
+def _pieces(tokens: Sequence[str], decoder: _Decoder) -> Iterator[tuple[str | None, list[int]]]:
     """Groups of tokens with their text (None for special tokens). Tokens that share a character form one group."""
     content, members = b"", list[int]()
     for number, token in enumerate(tokens):
@@ -254,7 +254,7 @@ def _byte_table() -> dict[str, int]:
 
 
 _BYTE_OF: Final = _byte_table()
-_MARK_DECODERS: Final[tuple[tuple[str, _Style], ...]] = (
+_MARK_DECODERS: Final[tuple[tuple[str, _Decoder], ...]] = (
     ("Ġ", _decode_byte_level),
     ("Ċ", _decode_byte_level),
     ("▁", _decode_sentence_piece),
@@ -265,7 +265,7 @@ _MARK_DECODERS: Final[tuple[tuple[str, _Style], ...]] = (
 )
 
 
-def _decoders(tokens: Sequence[str], texts: Sequence[str]) -> list[_Style]:
+def _decoders(tokens: Sequence[str], texts: Sequence[str]) -> list[_Decoder]:
     """The decoders to try, likeliest first: those whose marks occur in the tokens and not in the texts."""
     marked = [
         decoder
