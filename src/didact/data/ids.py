@@ -18,7 +18,10 @@ class SeenIds:
         self._runs: list[UInt64[np.ndarray, " id"]] = []
 
     def first_repeated(self, ids: Sequence[str]) -> int | None:
-        """The index of the first id seen before, in `ids` or in earlier calls. If there is none, adds all ids."""
+        """The index of the first id seen before, in `ids` or in earlier calls.
+
+        If all ids are new, adds them and returns None.
+        """
         digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in ids)
         new = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64)
         order = np.argsort(new, kind="stable")
