@@ -40,15 +40,15 @@ def with_row(tmp_path, **changes):
         ({"text": None}, "field 'text' is empty"),
         ({"text": 12}, "field 'text' holds 12, where a text belongs"),
         ({"text": "half \ud800"}, "field 'text' holds half a surrogate pair at character 5"),
-        ({"label": "one"}, "field 'label' holds 'one', but labels are whole numbers elsewhere (0, "),
+        ({"label": "one"}, "field 'label' holds 'one', but labels are integers elsewhere (0, "),
         ({"label": 0.5}, "field 'label' holds 0.5, where a class belongs; scores need task='regression'"),
         ({"label": [1]}, "field 'label' holds [1], where a class belongs"),
-        ({"id": [1]}, "field 'id' holds [1], where a text or a whole number belongs"),
+        ({"id": [1]}, "field 'id' holds [1], where a text or an integer belongs"),
         ({"id": "r1"}, "the id 'r1' was already used, "),
         ({"rationale": [[0, 99]]}, "field 'rationale' holds the span 0 to 99, outside its text of 6 characters"),
         ({"rationale": [[-1, 2]]}, "field 'rationale' holds the span -1 to 2, outside its text of 6 characters"),
-        ({"rationale": [[3, 3]]}, "field 'rationale' holds the span 3 to 3, which starts where it should have ended"),
-        ({"rationale": [[4, 2]]}, "field 'rationale' holds the span 4 to 2, which starts"),
+        ({"rationale": [[3, 3]]}, "field 'rationale' holds the span 3 to 3, whose start is not before its end"),
+        ({"rationale": [[4, 2]]}, "field 'rationale' holds the span 4 to 2, whose start"),
         ({"rationale": [[1, 0, 2]]}, "field 'rationale' holds [1, 0, 2], but a row has the segments 0 to 0"),
         ({"rationale": [["a", "b"]]}, "field 'rationale' holds ['a', 'b'], where a span"),
         ({"rationale": [1, 0, 1]}, "field 'rationale' has 3 marks for 2 whitespace tokens"),
@@ -59,7 +59,7 @@ def test_faulty_field(tmp_path, changes, told):
     path = with_row(tmp_path, **changes)
     text = message(path)
     assert f"{path} line 4: {told}" in text
-    assert "1 fault, and nothing of it was loaded" in text
+    assert "1 fault, and none of it was loaded" in text
 
 
 def test_missing_field_of_one_row(tmp_path):
@@ -69,7 +69,7 @@ def test_missing_field_of_one_row(tmp_path):
 
 def test_label_outside_the_set(tmp_path):
     path = with_row(tmp_path, label=7)
-    assert f"{path} line 4: field 'label' holds 7, which is none of the classes no, yes" in message(
+    assert f"{path} line 4: field 'label' holds 7, which is not one of the classes no, yes" in message(
         path, classes=["no", "yes"]
     )
 
@@ -165,11 +165,11 @@ def test_gzip_cut_off_in_the_middle(tmp_path):
     )
     path.write_bytes(whole[: len(whole) // 2])
     text = message(path)
-    assert f"{path} is cut off or damaged inside its gzip packing, after line " in text
+    assert f"{path} is cut off, or its gzip data are damaged, after line " in text
     count = int(text.split("after line ")[1].split(".")[0])
     assert 400 < count < 600
     path.write_bytes(b"no gzip")
-    assert "damaged inside its gzip packing" in message(path)
+    assert "its gzip data are damaged" in message(path)
 
 
 def test_parquet_cut_off(tmp_path):
@@ -251,10 +251,10 @@ def test_unknown_ending(tmp_path):
 
 def test_neither_path_nor_name():
     text = message("imbd")
-    assert "neither a file or folder that exists, nor the name of a data set" in text
+    assert "neither an existing file or folder nor the name of a data set" in text
     assert "Did you mean 'imdb'" in text
     text = message("no/such/file (1).jsonl")
-    assert "As a path: nothing is there" in text
+    assert "As a path: it does not exist" in text
     assert "As a name: There is no data set named" in text
 
 

@@ -78,7 +78,7 @@ def test_whole_inference_set_from_a_folder(tmp_path, monkeypatch):
     data = load_data("esnli", data_dir=write(tmp_path / "esnli", **part))
     assert [len(data[name]) for name in ("teach", "train", "dev", "test")] == [60, 30, 10, 7]
     (tmp_path / "whole").mkdir()
-    monkeypatch.setattr(labelled, "WHOLE", labelled.WHOLE | {"train": {"train": 1_000, "teach": REST}})
+    monkeypatch.setattr(labelled, "FULL_CUT", labelled.FULL_CUT | {"train": {"train": 1_000, "teach": REST}})
     data = load_data("esnli", data_dir=write(tmp_path / "whole" / "esnli", train=pairs("x", 1_100), **part))
     assert [len(data[name]) for name in ("teach", "train", "dev", "test")] == [100, 1_000, 100, 7]
 
@@ -92,9 +92,9 @@ def test_faults_of_a_recipe_name_file_line_and_field(tmp_path):
     with pytest.raises(DataError) as caught:
         load_data("ag_news", data_dir=folder)
     text = str(caught.value)
-    assert "ag_news has 3 faults, and nothing of it was loaded" in text
+    assert "ag_news has 3 faults, and none of it was loaded" in text
     assert (
-        "train.jsonl line 5: field 'label' holds 9, which is none of the classes World, Sports, Business, Sci/Tech"
+        "train.jsonl line 5: field 'label' holds 9, which is not one of the classes World, Sports, Business, Sci/Tech"
         in text
     )
     assert "train.jsonl line 7: field 'text' is empty" in text
@@ -104,7 +104,7 @@ def test_faults_of_a_recipe_name_file_line_and_field(tmp_path):
 def test_records_of_another_form_are_named(tmp_path):
     rows = [{"id": f"{n}", "text": f"a b {n}", "label": 1} for n in range(9)]
     folder = write(tmp_path / "sst", train=rows, validation=rows, test=rows)
-    with pytest.raises(DataError, match=r"train\.jsonl line 1: not the form that sst has \(KeyError: 'phrases'\)"):
+    with pytest.raises(DataError, match=r"train\.jsonl line 1: not the structure that sst has \(KeyError: 'phrases'\)"):
         load_data("sst", data_dir=folder)
 
 

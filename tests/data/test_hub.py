@@ -185,8 +185,8 @@ def hub(monkeypatch):
             rows, {name: part // 100 if isinstance(part, int) else part for name, part in shares.items()}, **options
         )
 
-    share = cut.share
-    monkeypatch.setattr(cut, "share", share_less)
+    share = cut.split_by_hash
+    monkeypatch.setattr(cut, "split_by_hash", share_less)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     monkeypatch.delenv("DIDACT_DATA", raising=False)
     return calls
@@ -278,7 +278,7 @@ def test_a_faulty_row_is_named(monkeypatch):
     rows = [{"text": "a", "label": 0}, {"text": "b", "label": 5}]
     monkeypatch.setitem(SETS, "stanfordnlp/imdb", lambda _: {split: of(rows) for split in ("train", "test")})
     with pytest.raises(
-        DataError, match="stanfordnlp/imdb plain_text train row 2: field 'label' holds 5, which is none"
+        DataError, match="stanfordnlp/imdb plain_text train row 2: field 'label' holds 5, which is not one"
     ):
         load_data("imdb")
 
@@ -286,7 +286,7 @@ def test_a_faulty_row_is_named(monkeypatch):
 @pytest.mark.usefixtures("hub")
 def test_a_missing_split_is_named(monkeypatch):
     monkeypatch.setitem(SETS, "stanfordnlp/imdb", lambda _: {"train": reviews("train")})
-    with pytest.raises(DataError, match="the hub has no such split, only train"):
+    with pytest.raises(DataError, match="the hub has no such split. It has train"):
         load_data("imdb")
 
 

@@ -388,8 +388,8 @@ class TestAllRows:
         assert list(data) == []
         assert repr(data) == "Dataset('a', classification, all 3)"
         assert data["all"].ids == ("r0", "r1", "r2")
-        assert any("3 rows are too few to be cut" in note for note in data.notes)
-        with pytest.raises(UnknownNameError, match=r"Known: all\. 3 rows are too few to be cut"):
+        assert any("3 rows are too few to cut" in note for note in data.notes)
+        with pytest.raises(UnknownNameError, match=r"Known: all\. 3 rows are too few to cut"):
             data["test"]
 
 

@@ -115,23 +115,24 @@ class TestJsonLines:
             ({"attributions": [True] * 6}, "'attributions' hold true and false, where numbers belong"),
             ({"attributions": [[1.0], [2.0, 3.0]]}, "'attributions' are lists of different lengths"),
             ({"attributions": "many"}, "'attributions' are 'many', where numbers belong"),
-            ({"attributions": [0, 0, float("nan"), 0, 0, 0]}, "token 3 of 6, 'good', scores nan; scores are finite"),
+            ({"attributions": [0, 0, np.nan, 0, 0, 0]}, "token 3 of 6, 'good', scores nan; scores must be finite"),
             ({"attributions": [0, float("inf"), 0, 0, 0, 0]}, "token 2 of 6, 'a', scores inf"),
             ({"tokens": None}, "has no 'tokens'; it has 'tokens', 'attributions'"),
             ({"tokens": "a good film"}, "'tokens' are 'a good film', where a list of tokens belongs"),
             ({"tokens": ["a", 3]}, "'tokens' hold 3, where a token belongs"),
             (
                 {"tokens": ["a", "bad", "film", ".", "x", "y"]},
-                "token 2 of 6, 'bad', cannot be placed in the text: expected at character 2, where 'A good film.'",
+                "token 2 of 6, 'bad', cannot be placed in the text: expected at character 2, where the text has 'A "
+                "good film.'",
             ),
-            ({"tokens": ["[CLS]"] * 6}, "none of its 6 tokens stands in the text"),
-            ({"id": "c"}, "the data have no row of this id; theirs are 'a', 'b'"),
-            ({"id": "b"}, "the id stands twice, first in line 1"),
-            ({"id": 1.5}, "'id' is 1.5, where a text or a whole number belongs"),
-            ({"id": None}, "has no id, and other rows have one"),
+            ({"tokens": ["[CLS]"] * 6}, "none of its 6 tokens is in the text"),
+            ({"id": "c"}, "the data have no row with this id; their ids are 'a', 'b'"),
+            ({"id": "b"}, "the id is repeated, first in line 1"),
+            ({"id": 1.5}, "'id' is 1.5, where a text or an integer belongs"),
+            ({"id": None}, "has no id, but other rows have one"),
             ({"token_type_ids": [0, 0]}, "has 6 tokens and 2 segments"),
             ({"token_type_ids": [0, 0, 0, 1, 1, 1]}, "has tokens of segment 1 (counted from 0), and the row"),
-            ({"token_type_ids": [0.5] * 6}, "'token_type_ids' hold 0.5, where whole numbers belong"),
+            ({"token_type_ids": [0.5] * 6}, "'token_type_ids' hold 0.5, where integers belong"),
             ({"predictions": [float("nan"), 1.0]}, "'predictions' hold [nan, 1.0]"),
         ],
     )  # fmt: skip
@@ -148,7 +149,7 @@ class TestJsonLines:
         first, second = rows_of_json()
         broken = [first | {"attributions": None}, '{"id": "a", "tok', second | {"tokens": ["x"] * 7}]
         path = lines(tmp_path / "x.jsonl", broken)
-        with pytest.raises(DataError, match="nothing of it was loaded") as caught:
+        with pytest.raises(DataError, match="none of it was loaded") as caught:
             didact.read_explanations(path, ROWS)
         assert [fault.removeprefix(f"{path} ")[:6] for fault in caught.value.faults] == ["line 2", "line 1", "line 3"]
 
@@ -157,11 +158,11 @@ class TestJsonLines:
             assert landed(didact.read_explanations(rows_of_json(None), ROWS)) == EXPECTED
         assert "2 of 2 rows of the data, found in the order of the data." in caplog.text
         assert "4 special tokens were left out with their scores." in caplog.text
-        with pytest.raises(DataError, match="its 2 rows have no ids, and the data have 1 rows"):
+        with pytest.raises(DataError, match="its 2 rows have no ids, but the data have 1 rows"):
             didact.read_explanations(rows_of_json(None), ROWS[:1])
-        with pytest.raises(DataError, match="in the order of the data; is that the same\\?"):
+        with pytest.raises(DataError, match="were matched in order. Check that the data have the same order"):
             didact.read_explanations(rows_of_json(None), ROWS[::-1])
-        with pytest.raises(DataError, match="a data set has several splits. Choose a split"):
+        with pytest.raises(DataError, match="the data set has several splits. Choose a split"):
             didact.read_explanations(rows_of_json(None), DATA)
 
 
@@ -198,7 +199,7 @@ class TestEraser:
         maps = didact.read_explanations([{"annotation_id": "a", "rationales": rationales}], PAIRS)
         assert landed(maps) == [[("A", 1), ("film", 2), ("Not", 3), ("good", 4)]]
         if names[0] == "one":
-            with pytest.raises(DataError, match="rationales for 1 documents \\(one\\), and its row has 2 texts"):
+            with pytest.raises(DataError, match="rationales for 1 documents \\(one\\), but its row has 2 texts"):
                 didact.read_explanations([{"annotation_id": "a", "rationales": rationales[:1]}], PAIRS)
         else:  # evidence in one text alone
             maps = didact.read_explanations([{"annotation_id": "a", "rationales": rationales[1:]}], PAIRS)
@@ -222,10 +223,10 @@ class TestEraser:
             ({"annotation_id": "a", "rationales": [{"hard_rationale_predictions": []}]}, "line 2: has no 'docid'"),
             (marked([(2, 4)]), "line 2 (row 'a'): marks the tokens 2 to 4 of a text of 3"),
             (marked([(1, 1)]), "marks the tokens 1 to 1 of a text of 3"),
-            (marked([(0, 2), (1, 3)]), "marks the tokens 1 to 3, and some of them twice"),
+            (marked([(0, 2), (1, 3)]), "marks some of the tokens 1 to 3 twice"),
             (marked([("0", 2)]), "marks the tokens '0' to 2"),
-            (marked([(0, 1)], classification=3), "'classification' is 3, where a class is named"),
-            (marked([(0, 1)], annotation_id="z"), "line 2 (row 'z'): the data have no row of this id"),
+            (marked([(0, 1)], classification=3), "'classification' is 3, where the name of a class belongs"),
+            (marked([(0, 1)], annotation_id="z"), "line 2 (row 'z'): the data have no row with this id"),
             ("[1, 2]", "line 2: is [1, 2], where an object belongs"),
         ],
     )
@@ -240,7 +241,7 @@ class TestEraser:
         hard = marked([(0, 1)], annotation_id="b")
         with pytest.raises(DataError) as caught:
             didact.read_explanations([short, hard], ROWS)
-        assert "2 soft scores for a text of 3 tokens" in caught.value.faults[0]
+        assert "2 soft scores for a text of 3 whitespace tokens" in caught.value.faults[0]
         assert "kind='binary' reads the hard marks of all" in caught.value.faults[1]
 
 
@@ -349,9 +350,9 @@ class TestInseq:
             ({"source_attributions": None}, "has neither 'source_attributions' nor 'target_attributions'"),
             ({"source_attributions": array([[1.0], [2.0]])}, "has 5 tokens and attributions for 2"),
             ({"source_attributions": array(np.ones((5, 1, 2, 2)))}, "attributions of the shape (5, 1, 2, 2)"),
-            ({"source_attributions": array([[1.0]] * 5) | {"shape": [9, 9]}}, "of the shape [9, 9] cannot be unpacked"),
+            ({"source_attributions": array([[1.0]] * 5) | {"shape": [9, 9]}}, "of the shape [9, 9] cannot be decoded"),
             ({"source_attributions": array(np.ones((5, 1))) | {"dtype": "object"}}, "are of type 'object'"),
-            ({"source_attributions": array(np.ones((5, 1))) | {"__ndarray__": "b64:&"}}, "cannot be unpacked"),
+            ({"source_attributions": array(np.ones((5, 1))) | {"__ndarray__": "b64:&"}}, "cannot be decoded"),
             ({"source_attributions": array([[1.0]] * 2 + [[float("nan")]] * 3)}, "token 3 of 5, '▁film', scores nan"),
             ({"source": None}, "sequence 1: has no 'source'"),
             ({"source": [{"id": 1}]}, "has no 'token'"),
@@ -359,7 +360,7 @@ class TestInseq:
                 {"source": said(["▁A", "▁bad"], "compact"), "source_attributions": array([[1.0]] * 2)},
                 "token 2 of 2, '▁bad', cannot be placed",
             ),
-            ({"attr_pos_start": 7}, "'attr_pos_start' is 7, and there are 2 target tokens"),
+            ({"attr_pos_start": 7}, "'attr_pos_start' is 7, but there are 2 target tokens"),
         ],
     )  # fmt: skip
     def test_faults(self, tmp_path, change, reason):
@@ -375,13 +376,13 @@ class TestInseq:
         path = tmp_path / "x.json"
         content = json.dumps(inseq(), indent=4)
         path.write_text(content[: len(content) // 2])
-        with pytest.raises(DataError, match=f"{path} is cut off or broken: no JSON"):
+        with pytest.raises(DataError, match=f"{path} is cut off or broken: it is not valid JSON"):
             didact.read_explanations(path, ROWS[:1])
         path.write_bytes(gzip.compress(content.encode())[:-20])
-        with pytest.raises(DataError, match="cut off or damaged inside its gzip packing"):
+        with pytest.raises(DataError, match="cut off, or its gzip data are damaged"):
             didact.read_explanations(path, ROWS[:1])
         path.write_text('{"x": 1}')
-        with pytest.raises(DataError, match="is not what inseq saves: has no 'sequence_attributions'"):
+        with pytest.raises(DataError, match="is not a file of inseq: has no 'sequence_attributions'"):
             didact.read_explanations(path, ROWS[:1], format="inseq")
 
     def test_scores_saved_as_safetensors(self, tmp_path):
@@ -436,7 +437,7 @@ class TestArrays:
         (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
         assert landed(didact.read_explanations(tmp_path / "x.npz", ROWS, tokens=tmp_path / "tokens.json")) == EXPECTED
         assert landed(didact.read_explanations(tmp_path / "x.npz", ROWS, tokens=TOKENS)) == EXPECTED
-        with pytest.raises(DataError, match="holds no 'tokens', so that nobody can tell where its scores belong"):
+        with pytest.raises(DataError, match="has no 'tokens', so its scores cannot be placed in the texts"):
             didact.read_explanations(tmp_path / "x.npz", ROWS)
 
     @pytest.mark.parametrize(
@@ -444,13 +445,13 @@ class TestArrays:
         [
             ({"scores": padded()[:, :6]}, "row 1 (row 'a'): has 7 tokens and 6 scores"),
             ({"scores": np.full((2, 7), np.nan)}, "row 1 (row 'a'): token 2 of 7, 'a', scores nan"),
-            ({"scores": np.ones((2, 9))}, "has 7 tokens and 9 scores, and what would be padding is not 0"),
+            ({"scores": np.ones((2, 9))}, "has 7 tokens and 9 scores, and the scores in the padding are not 0"),
             ({"scores": np.ones((2, 7, 4))}, "row 1 (row 'a'): scores have the shape (7, 4), where"),
             ({"scores": np.full((2, 7), "x")}, "scores hold text, where numbers belong"),
             ({"scores": np.ones((2, 7), dtype=bool)}, "scores hold true and false, where numbers belong"),
-            ({"ids": np.array(["a", "z"])}, "row 2 (row 'z'): the data have no row of this id"),
-            ({"ids": np.array(["a", "a"])}, "row 2 (row 'a'): the id stands twice, first in row 1"),
-            ({"ids": np.array([0.5, 1.5])}, "'ids' is 0.5, where a text or a whole number belongs"),
+            ({"ids": np.array(["a", "z"])}, "row 2 (row 'z'): the data have no row with this id"),
+            ({"ids": np.array(["a", "a"])}, "row 2 (row 'a'): the id is repeated, first in row 1"),
+            ({"ids": np.array([0.5, 1.5])}, "'ids' is 0.5, where a text or an integer belongs"),
             ({"segments": np.zeros((2, 3), dtype=int)}, "has 7 tokens and 3 segments"),
         ],
     )  # fmt: skip
@@ -467,10 +468,10 @@ class TestArrays:
     @pytest.mark.parametrize(
         ("held", "reason"),
         [
-            ({"scores": np.ones((2, 7)), "tokens": np.array([["a"]])}, "has scores of 2 rows and tokens of 1"),
+            ({"scores": np.ones((2, 7)), "tokens": np.array([["a"]])}, "has scores for 2 rows, but tokens for 1"),
             ({"scores": np.ones(9), "tokens": np.full(9, "a"), "lengths": [4, 4]}, "'lengths' [4, 4] add up to 8"),
-            ({"scores": np.ones((2, 7)), "tokens": np.full((2, 7), "a"), "ids": ["a"]}, "and 'ids' of 1"),
-            ({"scores": np.ones((2, 7)), "words": np.full((2, 7), "a")}, "holds 'scores', 'words'"),
+            ({"scores": np.ones((2, 7)), "tokens": np.full((2, 7), "a"), "ids": ["a"]}, "but 'ids' for 1"),
+            ({"scores": np.ones((2, 7)), "words": np.full((2, 7), "a")}, "has 'scores', 'words'"),
             ({"scores": np.array([[1.0], [2.0, 3.0]], dtype=object)}, "didact never unpickles"),
         ],
     )
@@ -535,12 +536,12 @@ class TestShap:
         maps = didact.read_explanations(Explanation(self.both(), PARTS, bases, CLASSES), ROWS)
         assert maps.targets == maps.predictions == ("bad", "good")
         with pytest.raises(
-            DataError, match="row 1: has scores for the classes 'bad', 'good', and no finite 'base_values'"
+            DataError, match="row 1: has scores for the classes 'bad', 'good', but no finite 'base_values'"
         ):
             didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, format="shap")
         with pytest.raises(OptionError, match="There is no class named 'fine'"):
             didact.read_explanations(Explanation(self.both(), PARTS, None, CLASSES), ROWS, target="fine")
-        with pytest.raises(DataError, match="row 1: has no class 2, but 0, 1"):
+        with pytest.raises(DataError, match="row 1: has no class 2, only 0, 1"):
             didact.read_explanations(Explanation(self.both(), PARTS), ROWS, target=2)
 
     def test_one_output_and_one_row(self):
@@ -566,7 +567,7 @@ class TestShap:
             ({"values": [np.full(6, np.nan), np.ones(7)]}, "row 1 (row 'a'): token 2 of 6, 'A ', scores nan"),
             ({"data": [["", "A ", "bad ", "", "", ""], PARTS[1]]}, "row 1 (row 'a'): token 3 of 6, 'bad ', cannot be"),
             ({"data": [[1, 2, 3, 4, 5, 6], PARTS[1]]}, "row 1: 'data' hold 1, where a token belongs"),
-            ({"values": [np.ones((6, 2)), np.ones(7)]}, "row 1: values have 2 classes, and 'output_names' 1"),
+            ({"values": [np.ones((6, 2)), np.ones(7)]}, "row 1: values have 2 classes, but 'output_names' has 1"),
         ],
     )  # fmt: skip
     def test_faults(self, change, reason):
@@ -624,7 +625,7 @@ class TestCaptumRecords:
 
 @pytest.mark.parametrize("scores", [padded(), torch.tensor(padded()), SCORES, [1.0, 2.0], [torch.ones(3)]], ids=type)
 def test_scores_alone_are_asked_for_their_tokens(scores):
-    with pytest.raises(OptionError, match=r"Give \(scores, tokens\), with one list of tokens for each row"):
+    with pytest.raises(OptionError, match=r"Pass \(scores, tokens\), with one list of tokens per row"):
         didact.read_explanations(scores, ROWS)
 
 
@@ -695,9 +696,11 @@ class TestDoor:
         positive = [row | {"attributions": np.abs(row["attributions"]).tolist()} for row in rows_of_json()]
         assert didact.read_explanations(positive, ROWS).kind == "magnitude"
         assert didact.read_explanations(positive, ROWS, kind="signed").kind == "signed"
-        with pytest.raises(DataError, match="row 2 .row 'b'.: token 4 of 7, 'not', scores -0.5; .* are not negative"):
+        with pytest.raises(
+            DataError, match="row 2 .row 'b'.: token 4 of 7, 'not', scores -0.5; .* must not be negative"
+        ):
             didact.read_explanations(rows_of_json(), ROWS, kind="magnitude")
-        with pytest.raises(DataError, match="scores 0.1; marks .kind 'binary'. are 0 or 1"):
+        with pytest.raises(DataError, match="scores 0.1; marks .kind 'binary'. must be 0 or 1"):
             didact.read_explanations(positive, ROWS, kind="binary")
         with pytest.raises(OptionError, match="no kind named 'sign'. Did you mean 'signed'"):
             didact.read_explanations(rows_of_json(), ROWS, kind="sign")
@@ -707,10 +710,10 @@ class TestDoor:
         path.write_text('{"what": 1}')
         with pytest.raises(
             OptionError,
-            match="does not tell its format. .*'eraser', 'inseq', 'jsonl', 'arrays', 'shap' or 'captum'",
+            match="has an unknown format. .*'eraser', 'inseq', 'jsonl', 'arrays', 'shap' or 'captum'",
         ):
             didact.read_explanations(path, ROWS)
-        with pytest.raises(OptionError, match="An object of type int does not tell its format"):
+        with pytest.raises(OptionError, match="An object of type int has an unknown format"):
             didact.read_explanations(3, ROWS)
         with pytest.raises(UnknownNameError, match="no format named 'erasr'. Did you mean 'eraser'"):
             didact.read_explanations(path, ROWS, format="erasr")
@@ -726,7 +729,7 @@ class TestDoor:
             with pytest.raises(DataError, match=f"{empty} is empty"):
                 didact.read_explanations(empty, ROWS, format=chosen)
         (tmp_path / "empty.json").write_text("[]")
-        with pytest.raises(DataError, match="holds no rows"):
+        with pytest.raises(DataError, match="contains no rows"):
             didact.read_explanations(tmp_path / "empty.json", ROWS, format="jsonl")
         with pytest.raises(DataError, match="is a folder. Name the file that holds the explanations"):
             didact.read_explanations(tmp_path, ROWS)

@@ -245,7 +245,7 @@ def test_what_is_read_is_not_written_over(world, tmp_path):
     folder, _ = world
     rows = tmp_path / "rows.jsonl"
     rows.write_bytes((folder / "rows.jsonl").read_bytes())
-    with pytest.raises(OptionError, match=r"rows.jsonl' is what is read, and would be written over"):
+    with pytest.raises(OptionError, match=r"rows.jsonl' is the input and would be overwritten"):
         explain_stream(str(folder / "model"), rows, "random", out=tmp_path / "." / "rows.jsonl")
     for more in ((), ("--stream",)):
         asked = ["explain", "--model", str(folder / "model"), "--data", str(rows), "--out", str(rows), *more]
@@ -697,7 +697,7 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
     ("imbd", "Did you mean 'imdb'"),
     ("planted/sentimant(cues=2)/x", "Did you mean 'planted/sentiment'"),
     ([1, 2], "holds a int, where a record"),
-    (7, "something to iterate over"),
+    (7, "from an iterable"),
     ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "already used"),
     ([], "nothing to explain"),
 ])  # fmt: skip
@@ -747,7 +747,7 @@ def test_a_data_set_of_ours_is_streamed_by_its_split(world, tmp_path, monkeypatc
     assert Explanations.load(tmp_path / "n.parquet").ids == data["test"].ids
     with pytest.raises(DidactError, match="There is no split of .* named 'tset'"):
         explain_stream(teacher, DATA, "random", split="tset", out=tmp_path / "o.parquet")
-    with pytest.raises(OptionError, match="is pair, and classification was asked for"):
+    with pytest.raises(OptionError, match="has the task pair, not classification"):
         explain_stream(teacher, DATA.replace("sentiment", "inference"), "random", out=tmp_path / "o.parquet")
 
 
@@ -791,7 +791,7 @@ def test_seen_ids_are_those_of_a_set():
         for _ in range(300):
             new = [str(one) for one in draw.integers(0, 300 * size * 5, size)]
             again = next((place for place, one in enumerate(new) if one in known or one in new[:place]), None)
-            assert ids.again(new) == again
+            assert ids.first_repeated(new) == again
             if again is None:
                 known |= set(new)
         assert sum(map(len, ids._runs)) == len(known)

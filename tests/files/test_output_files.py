@@ -161,7 +161,7 @@ class TestExistingFiles:
 
     def test_a_folder_of_figures_is_no_file(self, tmp_path):
         (tmp_path / "file").write_text("x")
-        with pytest.raises(OptionError, match="is a file, and a folder"):
+        with pytest.raises(OptionError, match="is a file, not a folder"):
             check_output_folder(tmp_path / "file")
         assert check_output_folder(tmp_path)
 
@@ -173,7 +173,7 @@ class TestFolders:
         assert check_new_folder(folder, overwrite=True)  # empty: nothing is lost
         (folder / "keep.txt").write_text("precious")
         (folder / "config.json").write_text("{}")
-        with pytest.raises(OptionError, match=r"not made by didact: it holds neither didact\.json"):
+        with pytest.raises(OptionError, match=r"not made by didact: it contains neither didact\.json"):
             check_new_folder(folder, overwrite=True)
         (folder / "config.json").write_text('{"explainer": "mix"}')
         assert check_new_folder(folder, overwrite=True)
@@ -193,7 +193,7 @@ class TestReport:
     def test_figures_in_the_place_of_a_file_are_refused_before_the_page(self, tmp_path):
         run = write_run(tmp_path / "run")
         (tmp_path / "file").write_text("precious")
-        with pytest.raises(OptionError, match="is a file, and a folder"):
+        with pytest.raises(OptionError, match="is a file, not a folder"):
             report(run, tmp_path / "page.html", figures=tmp_path / "file")
         assert not (tmp_path / "page.html").exists()
 

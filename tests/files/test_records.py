@@ -136,7 +136,7 @@ class TestStore:
         path = tmp_path / "k1.json"
         path.write_text(damage(path.read_text()))
         assert not store.is_done("k1")
-        with pytest.raises(RecordError, match=r"k1.json is damaged.*computed anew"):
+        with pytest.raises(RecordError, match=r"k1.json is damaged.*computed again"):
             store.load("k1")
 
     def test_a_record_under_another_name_is_not_trusted(self, tmp_path):

@@ -33,10 +33,10 @@ def bomb(size: int, content: bytes = b" ") -> bytes:
 
 
 def peak_of(work) -> int:
-    with pytest.raises(DataError, match="unpacks to more than"):
+    with pytest.raises(DataError, match="decompresses to more than"):
         work()  # what is imported on first use does not count
     tracemalloc.start()
-    with pytest.raises(DataError, match="unpacks to more than"):
+    with pytest.raises(DataError, match="decompresses to more than"):
         work()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -80,10 +80,10 @@ def header(shape: tuple[int, ...], content: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (header((10**12,)), "claims 8,000,000,000,000 bytes"),
-        (header((2**40, 2**40)), "claims"),
-        (header((5,), b"\0" * 8), "claims 40 bytes"),
-        (header((2**19,), bytes(4 * 2**20)), "unpacks to more than"),
+        (header((10**12,)), "declares 8,000,000,000,000 bytes"),
+        (header((2**40, 2**40)), "declares"),
+        (header((5,), b"\0" * 8), "declares 40 bytes"),
+        (header((2**19,), bytes(4 * 2**20)), "decompresses to more than"),
     ],
 )
 def test_archives_that_claim_too_much(content, message, tmp_path):

@@ -92,7 +92,7 @@ class TestAlign:
             AlignmentFault, match="token 3 of 3, '##lim', cannot be placed in the text: expected at character 7"
         ):
             align(["a", "good", "##lim"], ["A good film, I say"])
-        with pytest.raises(AlignmentFault, match="token 2 of 2, 'end', .* it ends before, with …'good.'"):
+        with pytest.raises(AlignmentFault, match="token 2 of 2, 'end', .* the text ends before it, with …'good.'"):
             align(["good", "end"], ["good."])
         with pytest.raises(AlignmentFault, match="token 4 of 4, 'bad', cannot be placed in text 2"):
             align(["a", "[SEP]", "not", "bad"], ["a film", "not good"])
@@ -123,7 +123,7 @@ class TestEraser:
         lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
         assert [line["classification"] for line in lines] == ["no", "no", "yes"]
         assert lines[0]["classification_scores"] == {"no": 0.9, "yes": 0.1}
-        with pytest.raises(ShapeError, match="3 rows of the classes"):
+        with pytest.raises(ShapeError, match="3 rows with the classes"):
             write_eraser(maps(), tmp_path / "y.jsonl", probabilities=np.ones((3, 3)))
         with pytest.raises(OptionError, match="images"):
             write_eraser(pictures(), tmp_path / "y.jsonl")

@@ -1,15 +1,15 @@
-"""Texts, pairs and images with labels and rationales, as rows in splits. No torch in this package.
+"""Data sets: texts, pairs of texts and images with labels and rationales, as rows in splits. No torch in this package.
 
-`DATASETS` lists every name: planted data, made here with the truth known (`planted/`), and real sets, one recipe each
-(`recipes/`), read from a folder or the Hugging Face hub. Files of your own need no name.
+`DATASETS` lists every name: planted data, generated here with known rationales (`planted/`), and real data sets, one
+recipe each (`recipes/`), read from a folder or the Hugging Face hub. A file of your own needs no name.
 
-- `load` is `didact.load_data`, `stream` reads without holding a set in memory, `sources` turns a path, a frame or a
-  `datasets` object into tables, `recipe` is a real set.
-- Files: `files` (tables of every format), `table`, `columns` (which column is what), `fields` (the values of a cell),
-  `labels`, `ids`, `rows` (checked rows, all faults at once).
-- Rows of a set: `cut` (splits), `subset` (the rows of one student).
+- `load` has `didact.load_data`; `stream` reads data that do not fit in memory; `sources` turns a path, a DataFrame or a
+  `datasets` object into tables; `recipe` describes a real data set.
+- Tables and rows: `files` (one reader per format), `table`, `columns` (the role of each column), `fields` (the value of
+  one field), `labels`, `ids`, `rows` (checked rows; reports all faults at once).
+- Rows of a data set: `cut` (splits), `subset` (the rows of one student).
 
-To add a set: one function that gives a recipe, one line here, one row in docs/data.md.
+To add a data set: write one function that returns a recipe, add one line here and one row to docs/data.md.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from didact.registry import Entry, Registry
 
 @dataclass(frozen=True)
 class DataEntry(Entry):
-    """What `didact data list` tells of a name without loading anything."""
+    """What `didact data list` shows for a name without loading the data."""
 
     task: str
     sources: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Splits cut by content: the same rows give the same splits, whatever their order and whoever asks.
+"""Splits by a hash of the content: the same rows give the same splits in any order and on any machine.
 
-A cut is data: `{"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}` reads "of the official
-training set 1,500 rows are the students' train and the rest is teach; validation is dev; test is test".
+A cut is a mapping: `{"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}` puts 1,500 rows of
+the official training set into the students' train split and the rest into teach; validation becomes dev, and test
+stays test.
 """
 
 import hashlib
@@ -14,134 +15,144 @@ from didact.core.row import Row
 from didact.errors import DataError
 
 REST: Final = "rest"
-Share: TypeAlias = int | float | str  # a number of rows, a fraction of them, or REST
-Cut: TypeAlias = Mapping[str, str | Mapping[str, Share]]
+Size: TypeAlias = int | float | str  # a number of rows, a fraction of them, or REST
+Cut: TypeAlias = Mapping[str, str | Mapping[str, Size]]
 
 # A row in a split to the left is dropped from the splits to the right.
 PRIORITY: Final = ("test", "dev", "train", "teach", "explain")
-FOUR_WAYS: Final[Mapping[str, Share]] = {"train": 0.25, "dev": 0.05, "test": 0.20, "teach": REST}
+FOUR_WAYS: Final[Mapping[str, Size]] = {"train": 0.25, "dev": 0.05, "test": 0.20, "teach": REST}
 
 
-def apply(
-    cut: Cut, rows: Mapping[str, Sequence[Row]], *, together: int | None = None
+def apply_cut(
+    cut: Cut, rows: Mapping[str, Sequence[Row]], *, grouped_by: int | None = None
 ) -> tuple[dict[str, Split], list[str]]:
-    """Our splits of the official ones, and notes on the rows that had to go."""
-    digests = {id(row): _digest(row.content) for part in rows.values() for row in part}
-    found: dict[str, list[Row]] = {}
+    """Our splits, cut from the official ones, and notes on the rows that were dropped.
+
+    `grouped_by` is as for `split_by_hash`. Raises `DataError` if a split gets no rows.
+    """
+    digests = {id(row): _digest(row.content) for members in rows.values() for row in members}
+    splits: dict[str, list[Row]] = {}
     for official, goal in cut.items():
         if isinstance(goal, str):
-            found.setdefault(goal, []).extend(rows[official])
-    notes = _drop_overlaps(found, digests)
-    # What dev and test hold as a whole is taken out before the rest is dealt, so that a number of rows stays exact.
-    held = {digests[id(row)] for name in ("test", "dev") for row in found.get(name, ())}
+            splits.setdefault(goal, []).extend(rows[official])
+    notes = _drop_overlaps(splits, digests)
+    # Rows that are also in dev or test are removed before the rest is split, so that counts stay exact.
+    reserved = {digests[id(row)] for name in ("test", "dev") for row in splits.get(name, ())}
     for official, goal in cut.items():
         if not isinstance(goal, str):
-            free = [row for row in rows[official] if digests[id(row)] not in held]
-            gone = len(rows[official]) - len(free)
-            if gone:
-                notes.append(f"{official}: {gone:,} rows dropped: the same content is in dev or test.")
-            for name, part in share(free, goal, together=together).items():
-                found.setdefault(name, []).extend(part)
-    notes += _drop_overlaps(found, digests)
-    if "teach" in found:
-        found.setdefault("explain", found["teach"])
-    bare = [name for name, part in found.items() if not part]
-    if bare:
+            free = [row for row in rows[official] if digests[id(row)] not in reserved]
+            dropped = len(rows[official]) - len(free)
+            if dropped:
+                notes.append(f"{official}: {dropped:,} rows dropped: the same content is in dev or test.")
+            for name, members in split_by_hash(free, goal, grouped_by=grouped_by).items():
+                splits.setdefault(name, []).extend(members)
+    notes += _drop_overlaps(splits, digests)
+    if "teach" in splits:
+        splits.setdefault("explain", splits["teach"])
+    empty = [name for name, members in splits.items() if not members]
+    if empty:
         raise DataError(
-            f"No rows are left for {', '.join(bare)}: equal rows stay in one split. Give more, or different, rows.",
+            f"No rows are left for {', '.join(empty)}: equal rows stay in one split. Give more, or different, rows.",
             notes,
         )
-    return {name: Split(name, found[name]) for name in SPLITS if name in found}, notes
+    return {name: Split(name, splits[name]) for name in SPLITS if name in splits}, notes
 
 
-def share(rows: Sequence[Row], shares: Mapping[str, Share], *, together: int | None = None) -> dict[str, list[Row]]:
-    """Deal rows out by a hash of their content. Equal rows stay together, and so do rows that share text `together`.
+def split_by_hash(
+    rows: Sequence[Row], sizes: Mapping[str, Size], *, grouped_by: int | None = None
+) -> dict[str, list[Row]]:
+    """Split rows by a hash of their content. Equal rows stay in one split.
 
-    Rows come in the order of their hashes, so nothing depends on their order in the file; a split may get a few rows
-    more than asked for, to keep a group whole.
+    `sizes` maps each split to a number of rows, a fraction, or `REST`. With `grouped_by`, rows with the same text of
+    that number stay in one split, too. The result does not depend on the order of the rows. A split may get a few rows
+    more than its size, because groups are never divided.
     """
-    if len(rows) < len(shares):
+    if len(rows) < len(sizes):
         raise DataError(
-            f"{len(rows)} rows are too few to be cut into {', '.join(shares)}. Give the splits yourself: a "
+            f"{len(rows)} rows are too few to cut into {', '.join(sizes)}. Pass the splits yourself: a "
             "folder with files named after splits, or a mapping from split names to files."
         )
     groups: dict[bytes, list[Row]] = {}
     for row in rows:
-        shared = row.content if together is None else row.texts[together].encode()
+        shared = row.content if grouped_by is None else row.texts[grouped_by].encode()
         groups.setdefault(_digest(shared), []).append(row)
     queue = deque(sorted(groups[digest], key=lambda row: (row.texts, row.id)) for digest in sorted(groups))
-    dealt: dict[str, list[Row]] = {}
-    for name, wanted in shares.items():
-        if isinstance(wanted, str):
+    splits: dict[str, list[Row]] = {}
+    for name, size in sizes.items():
+        if isinstance(size, str):
             continue
-        count = wanted if isinstance(wanted, int) else max(1, round(wanted * len(rows)))
+        count = size if isinstance(size, int) else max(1, round(size * len(rows)))
         if count >= len(rows):
             raise DataError(f"{count} rows for {name} cannot be cut out of {len(rows)}.")
-        dealt[name] = []
-        while queue and len(dealt[name]) < count:
-            dealt[name] += queue.popleft()
+        splits[name] = []
+        while queue and len(splits[name]) < count:
+            splits[name] += queue.popleft()
     rest = [row for group in queue for row in group]
-    return dealt | {name: rest for name, wanted in shares.items() if wanted == REST}
+    return splits | {name: rest for name, size in sizes.items() if size == REST}
 
 
 def _drop_overlaps(splits: dict[str, list[Row]], digests: Mapping[int, bytes]) -> list[str]:
-    """Take rows out of `splits` whose content is in a split before theirs. Equal rows inside one split stay."""
-    seen: dict[bytes, str] = {}
+    """Drop rows whose content is also in a split of higher `PRIORITY`. Duplicates within one split stay."""
+    owner_of: dict[bytes, str] = {}
     notes = []
     for name in PRIORITY:
         if name not in splits:
             continue
         contents = [digests[id(row)] for row in splits[name]]
-        lost = Counter(seen[content] for content in contents if content in seen)
-        notes += [f"{name}: {count:,} rows dropped: the same content is in {owner}." for owner, count in lost.items()]
-        splits[name] = [row for row, content in zip(splits[name], contents, strict=True) if content not in seen]
+        dropped = Counter(owner_of[content] for content in contents if content in owner_of)
+        notes += [
+            f"{name}: {count:,} rows dropped: the same content is in {owner}." for owner, count in dropped.items()
+        ]
+        splits[name] = [row for row, content in zip(splits[name], contents, strict=True) if content not in owner_of]
         if name != "teach":  # explain may equal teach
-            seen = dict.fromkeys(contents, name) | seen
+            owner_of = dict.fromkeys(contents, name) | owner_of
     return notes
 
 
-def cut_for(names: Sequence[str], known: Mapping[str, str], whole: str) -> Cut:
-    """The rule for data of your own.
+def default_cut(names: Sequence[str], aliases: Mapping[str, str], unsplit: str) -> Cut:
+    """The cut for data of the user's own, whose splits are called `names`.
 
-    Data without splits are cut four ways. Where there is a `teach`, the names are ours and stay. Else the students'
-    train, and dev and test where they are missing, are cut out of `train`; what is left of it is `teach`.
+    Data without splits (one name, `unsplit`) are cut four ways. Data with a `teach` split, or without `train`, keep
+    their splits. Otherwise `train` is cut into the students' train split, dev and test where they are missing, and
+    teach. `aliases` maps usual split names to ours.
     """
-    if list(names) == [whole]:
-        return {whole: FOUR_WAYS}
-    strange = [name for name in names if name not in known]
-    if strange:
+    if list(names) == [unsplit]:
+        return {unsplit: FOUR_WAYS}
+    unknown = [name for name in names if name not in aliases]
+    if unknown:
         raise DataError(
-            f"{strange[0]!r} is not the name of a split. Known: {', '.join(known)}. Rename it, or leave it out: "
-            "a mapping from split names to sources takes any files."
+            f"{unknown[0]!r} is not the name of a split. Known names: {', '.join(aliases)}. Rename it, or leave it "
+            "out: a mapping from split names to sources takes any files."
         )
-    ours = [known[name] for name in names]
-    twice = [name for name in ours if ours.count(name) > 1]
-    if twice:
+    our_names = [aliases[name] for name in names]
+    repeated = [name for name in our_names if our_names.count(name) > 1]
+    if repeated:
         raise DataError(
-            f"Two splits stand for {twice[0]!r}: {', '.join(n for n in names if known[n] == twice[0])}. Keep one."
+            f"Two splits stand for {repeated[0]!r}: {', '.join(key for key in names if aliases[key] == repeated[0])}. "
+            "Keep one."
         )
-    if "teach" in ours or "train" not in ours:
-        return {name: known[name] for name in names}
-    shares = {name: part for name, part in FOUR_WAYS.items() if name == "train" or name not in ours}
-    return {name: shares if known[name] == "train" else known[name] for name in names}
+    if "teach" in our_names or "train" not in our_names:
+        return {name: aliases[name] for name in names}
+    sizes = {name: size for name, size in FOUR_WAYS.items() if name == "train" or name not in our_names}
+    return {name: sizes if aliases[name] == "train" else aliases[name] for name in names}
 
 
-def told(cut: Cut) -> str:
-    """A cut in words, for notes."""
-    parts = []
+def describe(cut: Cut) -> str:
+    """A cut in words, for the notes of a data set."""
+    phrases = []
     for official, goal in cut.items():
         source = f" of {official}" if official else ""
         if isinstance(goal, str):
-            parts.append(goal if goal == official else f"{goal} = {official}")
+            phrases.append(goal if goal == official else f"{goal} = {official}")
         else:
-            parts.append(", ".join(f"{name} = {_amount(part)}{source}" for name, part in goal.items()))
-    return "; ".join(parts)
+            phrases.append(", ".join(f"{name} = {_amount(size)}{source}" for name, size in goal.items()))
+    return "; ".join(phrases)
 
 
-def _amount(part: Share) -> str:
-    if isinstance(part, str):
+def _amount(size: Size) -> str:
+    if isinstance(size, str):
         return "the rest"
-    return f"{part:,} rows" if isinstance(part, int) else f"{part:.0%}"
+    return f"{size:,} rows" if isinstance(size, int) else f"{size:.0%}"
 
 
 def _digest(content: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Files as tables: JSON lines, CSV, TSV, Parquet and NumPy archives, told apart by their ending.
+"""Readers of JSON lines, CSV, TSV, Parquet and NumPy archives. The ending of a file decides its format.
 
-Nothing is unpickled, and nothing is guessed but what separates the fields of a CSV file. A damaged file is refused as a
-whole, with the lines that are damaged.
+No reader unpickles. Only the delimiter of a CSV file is detected. A damaged file raises `DataError`, which lists the
+damaged lines; no part of it is loaded.
 """
 
 import csv
@@ -23,7 +23,7 @@ from didact.files.unpack import first_line, open_lines, read_archive
 
 
 def read_table(path: Path) -> Table:
-    """The records of one file."""
+    """Read one file. Raises `DataError` if it has an unknown ending, is empty or is damaged."""
     ending = ending_of(path)
     if ending is None:
         raise DataError(
@@ -47,49 +47,49 @@ def stem_of(path: Path) -> str:
     return path.name[: -len(ending_of(path) or "") or None]
 
 
-def _jsonl(path: Path) -> Table:
+def _read_jsonl(path: Path) -> Table:
     records: list[Record] = []
     numbers: list[int] = []
     faults: list[str] = []
-    lines = _all_lines(path)
+    lines = _read_lines(path)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            records.append(record_in(line, is_last=number == len(lines)))
+            records.append(parse_json_line(line, is_last=number == len(lines)))
             numbers.append(number)
         except ValueError as fault:
             faults.append(f"{path} line {number}: {fault}")
-    _refuse(path, faults)
+    _raise_if_any(path, faults)
     columns = dict.fromkeys(key for record in records for key in record)
     return Table(str(path), tuple(columns), records, numbers, unit="line")
 
 
-def record_in(line: str, *, is_last: bool = False) -> Record:
-    """The object that a line of JSON holds; a ValueError says why there is none."""
+def parse_json_line(line: str, *, is_last: bool = False) -> Record:
+    """The JSON object on a line. Raises `ValueError` if the line holds no object."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         state = "cut off or broken" if is_last else "broken"
-        raise ValueError(f"the line is {state}, no JSON can be read from it ({first_line(error)})") from None
+        raise ValueError(f"the line is {state}: it is not valid JSON ({first_line(error)})") from None
     if not isinstance(record, dict):
         raise ValueError(f"holds a JSON {type(record).__name__}, where an object belongs")
     return record
 
 
-def _separated(path: Path, *, delimiter: str | None = None) -> Table:
-    """A CSV file, or with `delimiter` a tab a TSV file. Which character separates the fields of a CSV is found out."""
-    lines = _all_lines(path)
-    csv.field_size_limit(_LONGEST_FIELD)  # of the whole process; Python's own limit is 131,072
-    tried: list[str] = []
+def _read_delimited(path: Path, *, delimiter: str | None = None) -> Table:
+    """Read a CSV file and detect its delimiter, or a TSV file (`delimiter` is a tab)."""
+    lines = _read_lines(path)
+    csv.field_size_limit(_MAX_FIELD_LENGTH)  # for the whole process; Python's default is 131,072
+    attempts: list[str] = []
     notes: tuple[str, ...] = ()
-    # Tabs cannot stand inside a field of a TSV file, so quotes mean nothing there; in CSV they do.
-    style: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_NONE}
+    # A field of a TSV file cannot contain a tab, so quotes have no meaning there. In CSV they do.
+    dialect: dict[str, Any] = {"delimiter": delimiter, "quoting": csv.QUOTE_NONE}
     if delimiter is None:
-        found, tried = _separator(lines)
-        style = {"delimiter": found, "strict": True}
-        notes = () if found == "," else (f"Fields of {path.name} are separated by {_SEPARATORS[found]}.",)
-    reader = csv.reader(io.StringIO("\n".join(lines)), **style)
+        detected, attempts = _detect_delimiter(lines)
+        dialect = {"delimiter": detected, "strict": True}
+        notes = () if detected == "," else (f"Fields of {path.name} are separated by {_DELIMITERS[detected]}.",)
+    reader = csv.reader(io.StringIO("\n".join(lines)), **dialect)
     records: list[Record] = []
     numbers: list[int] = []
     faults: list[str] = []
@@ -110,41 +110,43 @@ def _separated(path: Path, *, delimiter: str | None = None) -> Table:
             numbers.append(number)
     except csv.Error as error:
         faults.append(f"{path} line {start + 1}: the record that starts here is cut off or broken ({error})")
-    _refuse(path, faults, tried)
+    _raise_if_any(path, faults, attempts)
     return Table(str(path), tuple(header), records, numbers, unit="line", notes=notes)
 
 
-_LONGEST_FIELD: Final = 2**31 - 1
-_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-_SAMPLE: Final = 200  # records that tell what separates fields
+_MAX_FIELD_LENGTH: Final = 2**31 - 1
+_DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_SAMPLED_RECORDS: Final = 200  # records that are read to detect the delimiter
 
 
-def _separator(lines: list[str]) -> tuple[str, list[str]]:
-    """What separates the fields: the first of the usual characters by which all sampled records are as long as the
-    header; and what was found with each. Where none fits, the one that cuts the header into most fields.
+def _detect_delimiter(lines: list[str]) -> tuple[str, list[str]]:
+    """The delimiter, and a report on each candidate if no candidate fits.
+
+    A candidate fits if it gives the header and all sampled records the same number of fields. If no candidate fits, the
+    one with the most fields in the header is used.
     """
-    found: dict[str, tuple[int, int, int]] = {}
-    for sign in _SEPARATORS:
-        width, fitting, total = found[sign] = _fit(lines, sign)
+    counts: dict[str, tuple[int, int, int]] = {}
+    for delimiter in _DELIMITERS:
+        width, fitting, total = counts[delimiter] = _count_fields(lines, delimiter)
         if width > 1 and fitting == total:
-            return sign, []
-    best = max(found, key=lambda sign: found[sign][0])  # the first of equals: the comma
-    tried = [
-        f"{_SEPARATORS[sign]}: the header has {width} {'field' if width == 1 else 'fields'}, and {fitting} of the "
+            return delimiter, []
+    best = max(counts, key=lambda delimiter: counts[delimiter][0])  # the first of equals: the comma
+    attempts = [
+        f"{_DELIMITERS[delimiter]}: the header has {width} {'field' if width == 1 else 'fields'}, and {fitting} of the "
         f"first {total} records have as many"
-        for sign, (width, fitting, total) in found.items()
+        for delimiter, (width, fitting, total) in counts.items()
     ]
-    return best, tried
+    return best, attempts
 
 
-def _fit(lines: list[str], sign: str) -> tuple[int, int, int]:
-    """Fields of the header, records with as many fields, and records looked at."""
-    reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=sign, strict=True)
+def _count_fields(lines: list[str], delimiter: str) -> tuple[int, int, int]:
+    """The number of fields in the header, of records with that many fields, and of records read."""
+    reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=True)
     fitting = total = 0
     header: list[str] = []
     try:
         header = next(reader, [])
-        for values in itertools.islice((one for one in reader if one), _SAMPLE):
+        for values in itertools.islice((fields for fields in reader if fields), _SAMPLED_RECORDS):
             total += 1
             fitting += len(values) == len(header)
     except csv.Error:
@@ -152,7 +154,7 @@ def _fit(lines: list[str], sign: str) -> tuple[int, int, int]:
     return len(header), fitting, total
 
 
-def _parquet(path: Path) -> Table:
+def _read_parquet(path: Path) -> Table:
     with _parquet_file(path) as file:
         columns = tuple(file.schema_arrow.names)
     records = list(parquet_records(path))
@@ -160,13 +162,13 @@ def _parquet(path: Path) -> Table:
 
 
 def parquet_length(path: Path) -> int:
-    """How many rows a Parquet file has."""
+    """The number of rows of a Parquet file."""
     with _parquet_file(path) as file:
         return int(file.metadata.num_rows)
 
 
 def parquet_records(path: Path) -> Iterator[Record]:
-    """The rows of a Parquet file. Only some of them are in memory at a time."""
+    """The rows of a Parquet file, one at a time. One batch is in memory."""
     with _parquet_file(path) as file:
         for batch in file.iter_batches(batch_size=512):
             yield from batch.to_pylist()
@@ -174,7 +176,7 @@ def parquet_records(path: Path) -> Iterator[Record]:
 
 @contextmanager
 def _parquet_file(path: Path) -> Iterator[Any]:
-    """An open Parquet file; what pyarrow says of a damaged one is a `DataError`."""
+    """An open Parquet file. Errors of pyarrow become `DataError`."""
     import pyarrow
     from pyarrow import parquet
 
@@ -189,7 +191,7 @@ def _parquet_file(path: Path) -> Iterator[Any]:
         ) from None
 
 
-def _npz(path: Path) -> Table:
+def _read_npz(path: Path) -> Table:
     arrays = read_archive(
         path, example="images=…, labels=…", advice="save plain arrays of numbers, numpy.savez(path, images=…, labels=…)"
     )
@@ -202,68 +204,70 @@ def _npz(path: Path) -> Table:
     return Table(str(path), tuple(arrays), records, range(1, count + 1))
 
 
-def _all_lines(path: Path) -> list[str]:
-    """The lines of a text file. Bytes that are not UTF-8 are named, all of them at once; empty lines at the end go."""
+def _read_lines(path: Path) -> list[str]:
+    """The lines of a text file without empty lines at its end. One error lists all bytes that are not UTF-8."""
     faults: list[str] = []
     lines = [line for _, line in text_lines(path, faults.append)]
-    _refuse(path, faults)
+    _raise_if_any(path, faults)
     while lines and not lines[-1]:
         lines.pop()
     return lines
 
 
 def text_lines(path: Path, report: Callable[[str], None]) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a text file, gzip-packed or not. Bytes that are not UTF-8 are reported, and left out."""
+    """The numbered lines of a text file, gzipped or not. Lines that are not UTF-8 go to `report` and are skipped."""
     number = offset = 0
     try:
         with open_lines(path) as file:
             for number, line in enumerate(file, 1):
-                whole = line
+                content = line
                 if number == 1:
-                    _check_width(path, line)
-                    whole = line.removeprefix(b"\xef\xbb\xbf")
+                    _check_encoding(path, line)
+                    content = line.removeprefix(b"\xef\xbb\xbf")
                 try:
-                    yield number, whole.removesuffix(b"\n").removesuffix(b"\r").decode()
+                    yield number, content.removesuffix(b"\n").removesuffix(b"\r").decode()
                 except UnicodeDecodeError as error:
                     byte = f"byte {error.start + 1} of the line, {offset + error.start + 1} of the file"
-                    report(f"{path} line {number}: {byte}, is not UTF-8 (0x{whole[error.start]:02x})")
-                offset += len(whole)
+                    report(f"{path} line {number}: {byte}, is not UTF-8 (0x{content[error.start]:02x})")
+                offset += len(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"{path} is cut off or damaged inside its gzip packing, after line {number}. "
+            f"{path} is cut off, or its gzip data are damaged, after line {number}. "
             f"Copy or write it again. ({first_line(error)})"
         ) from None
 
 
-def _check_width(path: Path, line: bytes) -> None:
-    """An error for UTF-16 and UTF-32, which have a zero byte beside every letter of a Latin alphabet."""
+def _check_encoding(path: Path, line: bytes) -> None:
+    """Raise `DataError` for UTF-16 and UTF-32, which have a zero byte next to every Latin letter."""
     if line.startswith((b"\xff\xfe", b"\xfe\xff")) or line.count(b"\0") * 4 > len(line) > 3:
         raise DataError(
-            f"{path} is written in UTF-16 or UTF-32, not in UTF-8. Save it again as UTF-8 (in a spreadsheet: "
+            f"{path} is encoded in UTF-16 or UTF-32, not in UTF-8. Save it again as UTF-8 (in a spreadsheet: "
             "CSV UTF-8)."
         )
 
 
-def _refuse(path: Path, faults: list[str], tried: list[str] | None = None) -> None:
+def _raise_if_any(path: Path, faults: list[str], attempts: list[str] | None = None) -> None:
     if faults:
-        how = ""
-        if tried:
-            how = f" Tried as separators: {'; '.join(tried)}. Put texts that hold the separator in double quotes."
-        raise DataError(f"{path} cannot be read, and nothing of it was loaded.{how} Faults:", faults)
+        hint = ""
+        if attempts:
+            hint = (
+                f" Tried as delimiters: {'; '.join(attempts)}. Put texts that contain the delimiter in double quotes."
+            )
+        raise DataError(f"{path} cannot be read, and none of it was loaded.{hint} Faults:", faults)
 
 
 ENDINGS: Final[dict[str, Callable[[Path], Table]]] = {
-    ".jsonl": _jsonl,
-    ".jsonl.gz": _jsonl,
-    ".csv": _separated,
-    ".csv.gz": _separated,
-    ".tsv": partial(_separated, delimiter="\t"),
-    ".tsv.gz": partial(_separated, delimiter="\t"),
-    ".parquet": _parquet,
-    ".npz": _npz,
+    ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
+    ".csv": _read_delimited,
+    ".csv.gz": _read_delimited,
+    ".tsv": partial(_read_delimited, delimiter="\t"),
+    ".tsv.gz": partial(_read_delimited, delimiter="\t"),
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
 }
 
 
 def data_files(folder: Path) -> Iterator[Path]:
-    """The files of a folder that can be read, in the order of their names."""
+    """The files of a folder with a known ending, in the order of their names."""
     return (path for path in sorted(folder.iterdir()) if path.is_file() and ending_of(path))

@@ -1,4 +1,4 @@
-"""Labels as people write them: the class names, and the index of each label."""
+"""Class names, and the class index of each label as it is written in the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,25 +11,29 @@ from didact.errors import OptionError
 
 
 def raw_label(value: Any, column: str) -> int | str:
-    """A class as people write it: a text or a whole number."""
-    value = fields.plain(value)
+    """A label as it is written: a text or an integer. Raises `FieldError` for anything else."""
+    value = fields.to_builtin(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float) and value.is_integer():  # whole numbers beside missing ones are floats in a frame
+    if isinstance(value, float) and value.is_integer():  # a DataFrame stores integers next to missing values as floats
         return int(value)
     if isinstance(value, int):
         return value
     if isinstance(value, str):
         return fields.checked_text(value, column)
-    raise FieldError(column, f"holds {fields.shown(value)}, where a class belongs; scores need task='regression'")
+    raise FieldError(column, f"holds {fields.short_repr(value)}, where a class belongs; scores need task='regression'")
 
 
-def classes_of(
-    tables: Sequence[Table], column: str, given: Sequence[str] | None, name: str
+def class_indices(
+    tables: Sequence[Table], column: str, classes: Sequence[str] | None, name: str
 ) -> tuple[tuple[str, ...], dict[int | str, int]]:
-    """The class names, and the index of every label as it is written."""
+    """The class names, and the index of each label as it is written.
+
+    `classes` are the names that the caller states. Without them they come from the table (a `ClassLabel`), or from the
+    sorted labels. Raises `DataError` with all labels that are not valid.
+    """
     faults = Faults()
-    found: dict[int | str, str] = {}  # each label with the first place it was seen at
+    first_locations: dict[int | str, str] = {}  # of each label
     kind: type | None = None
     for table in tables:
         for index, record in enumerate(table.records):
@@ -38,36 +42,39 @@ def classes_of(
             try:
                 value = raw_label(record[column], column)
             except FieldError as error:
-                faults.add(f"{table.place(index)}: {error}")
+                faults.add(f"{table.location(index)}: {error}")
                 continue
             kind = kind or type(value)
             if type(value) is not kind:
-                first = next(iter(found.items()))
+                first = next(iter(first_locations.items()))
                 faults.add(
-                    f"{table.place(index)}: field {column!r} holds {value!r}, but labels are "
-                    f"{'texts' if kind is str else 'whole numbers'} elsewhere ({first[0]!r}, {first[1]})"
+                    f"{table.location(index)}: field {column!r} holds {value!r}, but labels are "
+                    f"{'texts' if kind is str else 'integers'} elsewhere ({first[0]!r}, {first[1]})"
                 )
-            found.setdefault(value, table.place(index))
-    faults.refuse(name)
-    known = next((table.classes[column] for table in tables if column in table.classes), None)
-    known_missing = given is None and known is not None  # a ClassLabel writes -1 where there is no label
-    given = given if given is not None else known
-    if given is None:
-        whole = all(map(_is_whole, found))
-        order = sorted(found, key=(lambda label: int(label)) if whole else str)
+            first_locations.setdefault(value, table.location(index))
+    faults.raise_if_any(name)
+    declared = next((table.classes[column] for table in tables if column in table.classes), None)
+    uses_missing_marker = classes is None and declared is not None  # a ClassLabel writes -1 for a missing label
+    classes = classes if classes is not None else declared
+    if classes is None:
+        all_integers = all(map(_is_integer, first_locations))
+        order = sorted(first_locations, key=(lambda label: int(label)) if all_integers else str)
         return tuple(map(str, order)), {label: index for index, label in enumerate(order)}
-    names = tuple(map(str, given))
+    names = tuple(map(str, classes))
     if len(set(names)) != len(names):
         raise OptionError(f"classes= names a class twice: {', '.join(names)}.")
-    by_name = {label: names.index(str(label)) for label in found if str(label) in names}
-    by_index = {label: int(label) for label in found if _is_whole(label) and 0 <= int(label) < len(names)}
+    by_name = {label: names.index(str(label)) for label in first_locations if str(label) in names}
+    by_index = {label: int(label) for label in first_locations if _is_integer(label) and 0 <= int(label) < len(names)}
     index_of = by_name if len(by_name) >= len(by_index) else by_index
-    for label, place in found.items():
-        if label not in index_of and not (known_missing and label == -1):
-            faults.add(f"{place}: field {column!r} holds {label!r}, which is none of the classes {fields.named(names)}")
-    faults.refuse(name)
+    for label, location in first_locations.items():
+        if label not in index_of and not (uses_missing_marker and label == -1):
+            faults.add(
+                f"{location}: field {column!r} holds {label!r}, which is not one of the classes "
+                f"{fields.join_names(names)}"
+            )
+    faults.raise_if_any(name)
     return names, index_of
 
 
-def _is_whole(label: int | str) -> bool:
+def _is_integer(label: int | str) -> bool:
     return isinstance(label, int) or (label.lstrip("-").isdecimal() and label.count("-") <= 1 and len(label) < 20)

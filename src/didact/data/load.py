@@ -1,4 +1,4 @@
-"""Data by name, from files, or from memory: one function for all of it."""
+"""`load_data`: data by name, from files or from memory."""
 
 import inspect
 import logging
@@ -17,7 +17,7 @@ from didact.data.columns import check_columns, layout_of, reader
 from didact.data.files import ENDINGS
 from didact.data.recipe import Recipe
 from didact.data.rows import read_rows
-from didact.data.sources import KNOWN, WHOLE, tables_of
+from didact.data.sources import SPLIT_ALIASES, UNSPLIT, tables_of
 from didact.errors import DataError, OptionError
 from didact.files.paths import kind_at, shorten_path
 from didact.registry import Spec, checked_options, parse_spec, unknown_name_message
@@ -35,49 +35,54 @@ def load_data(
     seed: int = 0,
     **options: Any,
 ) -> Dataset:
-    """Rows in splits, from a name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
+    """Load a data set in splits, by name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
 
-    Your own data are a path (file, or a folder with files named after splits), a pandas DataFrame, a
+    Data of your own are a path (a file, or a folder with files named after splits), a pandas DataFrame, a
     `datasets.Dataset` or `DatasetDict`, or a mapping from split names to any of these. `task`, `columns` and `classes`
-    belong to them; what is left out is inferred, stated in `Dataset.notes` and logged. `data_dir` is where the real
-    sets lie (else the variable DIDACT_DATA). `seed` makes planted data; a cut never depends on it, so that a teacher
-    trained yesterday has not seen the test rows of today. See docs/data.md.
+    describe them; what you leave out is inferred, listed in `Dataset.notes` and logged.
+
+    `data_dir` is the folder of the real data sets (default: the variable DIDACT_DATA). `seed` generates planted data;
+    splits never depend on it, so a teacher trained earlier has not seen the test rows. `options` are those of a named
+    data set. Raises `DataError` with all faults of the data at once, and `OptionError` for options that do not apply.
+    See docs/data.md.
     """
     _check_arguments(task, columns, classes, data_dir, seed)
     if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:
-        given = [
+        conflicting = [
             name for name, value in (("task", task), ("columns", columns), ("classes", classes)) if value is not None
         ]
-        if given:
-            raise OptionError(f"{source} has its own {' and '.join(given)}; these belong to data of your own.")
-        data = _by_name(source, options, data_dir=data_dir, seed=seed)
+        if conflicting:
+            raise OptionError(
+                f"{source} has its own {' and '.join(conflicting)}. These arguments are for data of your own."
+            )
+        data = _from_registry(source, options, data_dir=data_dir, seed=seed)
     else:
         if options:
             raise OptionError(
-                f"Data of your own have no option {next(iter(options))!r}. Options belong to named data sets."
+                f"Data of your own have no option {next(iter(options))!r}. Only named data sets have options."
             )
         if isinstance(source, str):
             source = Path(source)
         if isinstance(source, Path):
             _check_path(source)
-        data = _own(source, task=task, columns=columns, classes=classes)
+        data = _from_user_data(source, task=task, columns=columns, classes=classes)
     for note in data.notes:
         _LOG.info("%s: %s", data.name, note)
     return data
 
 
-def _by_name(source: str, options: Mapping[str, object], *, data_dir: str | Path | None, seed: int) -> Dataset:
+def _from_registry(source: str, options: Mapping[str, object], *, data_dir: str | Path | None, seed: int) -> Dataset:
     spec = parse_spec(source)
-    twice = [name for name in options if name in spec.options]
-    if twice:
-        raise OptionError(f"Option {twice[0]!r} is given twice: in {source!r} and by keyword.")
+    repeated = [name for name in options if name in spec.options]
+    if repeated:
+        raise OptionError(f"Option {repeated[0]!r} is given twice: in {source!r} and by keyword.")
     build = DATASETS.load(spec.name)
-    chosen = checked_options({**spec.options, **options}, build, of=spec.name)
-    made = build(**({"seed": seed} if "seed" in inspect.signature(build).parameters else {}) | chosen)
-    return made.load(data_dir, name=str(Spec(spec.name, chosen))) if isinstance(made, Recipe) else made
+    merged_options = checked_options({**spec.options, **options}, build, of=spec.name)
+    built = build(**({"seed": seed} if "seed" in inspect.signature(build).parameters else {}) | merged_options)
+    return built.load(data_dir, name=str(Spec(spec.name, merged_options))) if isinstance(built, Recipe) else built
 
 
-def _own(
+def _from_user_data(
     source: Any,
     *,
     task: str | Task | None,
@@ -85,44 +90,47 @@ def _own(
     classes: Sequence[str] | None,
 ) -> Dataset:
     name, tables = tables_of(source)
-    plan = cut.cut_for(list(tables), KNOWN, WHOLE)
-    first, *others = tables.values()
-    layout, notes = layout_of(first, task=task, columns=columns, others=others)
+    cut_rule = cut.default_cut(list(tables), SPLIT_ALIASES, UNSPLIT)
+    first, *other_tables = tables.values()
+    layout, notes = layout_of(first, task=task, columns=columns, other_tables=other_tables)
     for table in tables.values():
         check_columns(table, layout)
     read, names = reader(list(tables.values()), layout, classes, name)
-    rows, more = read_rows(name, {split: [table] for split, table in tables.items()}, read)
-    whole = Split(ALL, rows[WHOLE]) if list(tables) == [WHOLE] else None
-    splits, split_notes, no_splits_reason = _cut(plan, rows, layout.task, can_fail=whole is not None)
-    notes = [*(note for table in tables.values() for note in table.notes), *notes, *more]
+    rows, row_notes = read_rows(name, {split: [table] for split, table in tables.items()}, read)
+    all_rows = Split(ALL, rows[UNSPLIT]) if list(tables) == [UNSPLIT] else None
+    splits, split_notes, no_splits_reason = _apply_cut(cut_rule, rows, layout.task, can_fail=all_rows is not None)
+    notes = [*(note for table in tables.values() for note in table.notes), *notes, *row_notes]
     return Dataset(
-        name, layout.task, splits, names, layout.texts, (*notes, *split_notes), all_rows=whole,
+        name, layout.task, splits, names, layout.texts, (*notes, *split_notes), all_rows=all_rows,
         split_notes=tuple(split_notes), no_splits_reason=no_splits_reason,
     )  # fmt: skip
 
 
-def _cut(
-    plan: cut.Cut, rows: Mapping[str, list[Row]], task: Task, *, can_fail: bool
+def _apply_cut(
+    cut_rule: cut.Cut, rows: Mapping[str, list[Row]], task: Task, *, can_fail: bool
 ) -> tuple[dict[str, Split], list[str], str]:
-    """The splits, notes on them, and why there are none. A file too small for splits can still be explained."""
+    """The splits, notes on them, and why the cut failed (empty if it did not).
+
+    With `can_fail`, a failed cut gives no splits instead of an error: a file too small to split can still be explained.
+    """
     try:
-        splits, dropped = cut.apply(plan, rows, together=task.grouped_by)
+        splits, dropped = cut.apply_cut(cut_rule, rows, grouped_by=task.grouped_by)
     except DataError as error:
         if not can_fail:
             raise
         return {}, [f"No splits: {error}"], str(error)
-    is_cut = any(not isinstance(goal, str) for goal in plan.values())
-    return splits, [*([f"Cut: {cut.told(plan)}."] if is_cut else []), *dropped], ""
+    is_cut = any(not isinstance(goal, str) for goal in cut_rule.values())
+    return splits, [*([f"Cut: {cut.describe(cut_rule)}."] if is_cut else []), *dropped], ""
 
 
 def _check_arguments(task: Any, columns: Any, classes: Any, data_dir: Any, seed: Any) -> None:
     if task is not None and not isinstance(task, str | Task):
-        raise OptionError(f"task must be the name of a task, as 'pair', not {task!r}.")
+        raise OptionError(f"task must be the name of a task, such as 'pair', not {task!r}.")
     if columns is not None and not isinstance(columns, Mapping):
-        raise OptionError(f"columns must map roles to columns, as {{'text': 'comment'}}, not {columns!r}.")
+        raise OptionError(f"columns must map roles to columns, such as {{'text': 'comment'}}, not {columns!r}.")
     for role, column in (columns or {}).items():
         if not isinstance(role, str) or not isinstance(column, str | None):
-            raise OptionError(f"columns must map roles to names of columns or None, and {role!r} is {column!r}.")
+            raise OptionError(f"columns must map roles to column names or None, but {role!r} is {column!r}.")
     check_class_names(classes)
     if data_dir is not None and not isinstance(data_dir, str | Path):
         raise OptionError(f"data_dir must be a folder, not {data_dir!r}.")
@@ -133,17 +141,17 @@ def _check_arguments(task: Any, columns: Any, classes: Any, data_dir: Any, seed:
 def _check_path(path: Path) -> None:
     kind = kind_at(path)
     if kind == "nothing":
-        raise _nothing_there(shorten_path(path))
+        raise _not_found(shorten_path(path))
     if kind == "special":
         raise DataError(f"{path} is a device, a pipe or a socket. Data are read from files: save them to one.")
 
 
-def _nothing_there(source: str) -> DataError:
-    """The answer to what is neither a path nor a name."""
+def _not_found(source: str) -> DataError:
+    """The error for a source that is neither a path nor a name."""
     return DataError(
-        f"{source!r} is neither a file or folder that exists, nor the name of a data set.",
+        f"{source!r} is neither an existing file or folder nor the name of a data set.",
         [
-            f"As a path: nothing is there. Files end in {', '.join(ENDINGS)}.",
+            f"As a path: it does not exist. Files end in {', '.join(ENDINGS)}.",
             f"As a name: {unknown_name_message('data set', source.partition('(')[0].strip(), list(DATASETS))}",
         ],
     )

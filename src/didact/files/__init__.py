@@ -1,9 +1,9 @@
-"""Files here and in stores: written whole or not at all, with a checksum, never a pickle. Nothing imports torch.
+"""Reading and writing files, local and remote: atomic, with checksums, never pickled. No torch in this package.
 
-`atomic` writes files and folders so that a killed process leaves nothing half done; `sealed` has JSON and safetensors
-with a checksum, `table_io` small Parquet tables; `store` keeps records under keys that hash everything that decides
-them. `remote` reads and writes what lies behind a URL, `unpack` opens archives with a bound, `paths` says what is at a
-path. What the files hold is for the packages above.
+`atomic` writes files and folders that are complete or absent, even if the process is killed. `checksummed` reads and
+writes JSON and safetensors with a checksum, `table_io` small Parquet tables. `store` saves records under keys that hash
+everything the result depends on. `remote` reads and writes files below a URL, `unpack` decompresses with a size limit,
+and `paths` checks what is at a path. The packages above decide what the files contain.
 
-To add a kind of file: write it through `atomic`, with a checksum that its reader checks.
+To add a kind of file: write it with `atomic`, with a checksum that its reader verifies.
 """

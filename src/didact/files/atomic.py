@@ -1,4 +1,4 @@
-"""Writing that is either done or not: into a draft first, then moved into place."""
+"""Atomic writing: content goes to a draft, which then replaces the target in one step."""
 
 import contextlib
 import json
@@ -21,32 +21,36 @@ from didact.viz import GENERATOR
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the file at once. Two processes may write the same path; one of them wins, whole."""
+    """Write a file atomically. If two processes write the same path, the file is entirely from one of them."""
     with atomic_file(path) as draft, draft.open("wb") as file:
         file.write(content)
 
 
 def write_text(path: Path, content: str) -> None:
-    """The text as UTF-8. Half a surrogate pair, as a terminal makes it of bytes that are not UTF-8, is an error."""
+    """Write a text as UTF-8, atomically.
+
+    Raises `DataError` for half a surrogate pair, which a terminal makes of bytes that are not UTF-8.
+    """
     try:
         encoded = content.encode()
     except UnicodeEncodeError as error:
-        part = content[max(0, error.start - 20) : error.start + 20]
+        excerpt = content[max(0, error.start - 20) : error.start + 20]
         raise DataError(
-            f"Could not write {path}: the text {part!r} holds characters that are not valid Unicode. Write it in UTF-8."
+            f"Could not write {path}: the text {excerpt!r} contains characters that are not valid Unicode. "
+            "Write it in UTF-8."
         ) from None
     write_bytes(path, encoded)
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A draft file that becomes `path` when the block ends well: for what is too large to hold in memory.
+    """A draft file that replaces `path` if the block succeeds. Use it for content too large for memory.
 
-    Every file that didact writes is written here. A link stays, and the file it names is replaced. A device, a pipe, a
-    socket or a folder is never replaced.
+    All files of didact are written here. A link is kept, and its target is replaced. Devices, pipes, sockets and
+    folders are never replaced: they raise `OptionError`. A failed write raises `RecordError`.
     """
     target = regular_file(path)
-    draft = _draft(target)
+    draft = _draft_path(target)
     try:
         yield draft
         _sync(draft)
@@ -54,30 +58,32 @@ def atomic_file(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise RecordError(f"Could not write {path}: {error.strerror or error}. What was there is unchanged.") from error
     finally:
-        with contextlib.suppress(OSError):  # a name too long was told already
+        with contextlib.suppress(OSError):  # a name that is too long has already raised an error
             draft.unlink(missing_ok=True)
 
 
 def regular_file(path: Path) -> Path:
-    """The file to write: `path` itself, or what a link leads to. An error if that is no regular file."""
+    """The file to write: `path`, or the target of a link. Raises `OptionError` unless it is a regular or new file."""
     target = _resolved(path, "file")
     mode = target.stat().st_mode if target.exists() else None
-    # /dev/shm is a file system in memory, where files are regular.
+    # /dev/shm is a file system in memory with regular files.
     if str(path.absolute()).startswith(("/dev/", "/proc/")) and not str(path.absolute()).startswith("/dev/shm/"):
         raise OptionError(
-            f"{path} is no regular file, and output is written as one. Name a file; --json prints to stdout instead."
+            f"{path} is not a regular file, and output needs one. Name a file; --json prints to stdout instead."
         )
     if mode is None and path.is_symlink():
         raise OptionError(f"{path} is a link to {target}, which does not exist. Remove the link, or name that file.")
     if mode is not None and stat.S_ISDIR(mode):
-        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+        raise OptionError(f"{str(path)!r} is a folder, not a file. Name a file in it.")
     if mode is not None and not stat.S_ISREG(mode):
-        raise OptionError(f"{path} is a {_KINDS[stat.S_IFMT(mode)]}, which output never replaces. Name a regular file.")
+        raise OptionError(
+            f"{path} is a {_SPECIAL_FILES[stat.S_IFMT(mode)]}, and output does not replace it. Name a regular file."
+        )
     return target
 
 
 def _resolved(path: Path, kind: str) -> Path:
-    """The path, or what a link leads to. An error for a name too long, links in a circle, a null character."""
+    """The path, or the target of a link. Raises `OptionError` for long names, circular links and null characters."""
     try:
         target = path.resolve() if path.is_symlink() else path
         target.exists()
@@ -88,7 +94,7 @@ def _resolved(path: Path, kind: str) -> Path:
     return target
 
 
-_KINDS: Final = {
+_SPECIAL_FILES: Final = {
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
     stat.S_IFIFO: "pipe",
@@ -103,15 +109,17 @@ def check_new_file(
     overwrite: bool = False,
     replaces: Callable[[Path], bool] | None = None,
 ) -> Path:
-    """The path, if a file can be written there and nothing is lost by it: asked before hours of work, not after.
+    """Check that a file can be written to `path` without losing anything. Returns the path.
 
-    `reads` is what the command reads. A file that exists is replaced with `overwrite`, or if `replaces` says that it is
-    an earlier output of the same kind. A file of a run, a model or a study is replaced only by its own kind.
+    Call it before long computations. `reads` is the input of the command, which must be another file. An existing file
+    may be replaced with `overwrite`, or if `replaces` returns True for it: it is an earlier output of the same kind. A
+    file of a run, a model or a study is replaced only by its own kind. Raises `OptionError` if the file must not be
+    written, `RecordError` if it cannot.
     """
     if str(path) == "-":
-        raise OptionError("'-' is no file: output goes to a file with a name. --json prints to stdout instead.")
+        raise OptionError("'-' is not a file. Output needs a file with a name; --json prints to stdout instead.")
     if not path.name:
-        raise OptionError(f"{str(path)!r} is a folder, and a file is to be written there. Name the file too.")
+        raise OptionError(f"{str(path)!r} is a folder, not a file. Name a file in it.")
     target = regular_file(path)
     if (
         isinstance(reads, str | Path)
@@ -119,35 +127,35 @@ def check_new_file(
         and kind_at(Path(reads)) != "nothing"
         and target.samefile(reads)
     ):
-        raise OptionError(f"{str(path)!r} is what is read, and would be written over. Name another file to write.")
+        raise OptionError(f"{str(path)!r} is the input and would be overwritten. Name another file for the output.")
     if target.exists():
-        is_again = replaces is not None and replaces(target)
-        owner, is_inside = _owner(target) or (None, False)
-        if owner is not None and (is_inside or not is_again):
-            raise OptionError(f"{path} belongs to {owner}, and would be lost. Name another file to write.")
-        if not is_again and not overwrite:
-            other = "" if replaces is None else ", and is no earlier output of this kind"
+        is_earlier_output = replaces is not None and replaces(target)
+        owner, is_inside = _owner_of(target) or (None, False)
+        if owner is not None and (is_inside or not is_earlier_output):
+            raise OptionError(f"{path} belongs to {owner} and would be overwritten. Name another file for the output.")
+        if not is_earlier_output and not overwrite:
+            hint = "" if replaces is None else " and is not an earlier output of this kind"
             raise OptionError(
-                f"{path} exists already{other}. Name another file, or allow it to be replaced (--overwrite)."
+                f"{path} exists already{hint}. Name another file, or allow it to be replaced (--overwrite)."
             )
-    _probe(target)
+    _check_writable(target)
     return path
 
 
 def check_different(**paths: Path | None) -> None:
-    """An error if two outputs are the same file. Keywords are the names of their options."""
-    given = {name: path.resolve() for name, path in paths.items() if path is not None}
-    for name, path in given.items():
-        twin = next((other for other in given if other != name and given[other] == path), None)
-        if twin is not None:
-            raise OptionError(f"--{name} and --{twin} are the same file, {path}. Name two files.")
+    """Raise `OptionError` if two outputs are the same file. Keywords are the names of their options."""
+    resolved = {name: path.resolve() for name, path in paths.items() if path is not None}
+    for name, path in resolved.items():
+        duplicate = next((other for other in resolved if other != name and resolved[other] == path), None)
+        if duplicate is not None:
+            raise OptionError(f"--{name} and --{duplicate} are the same file, {path}. Name two files.")
 
 
 def check_output_folder(path: Path) -> Path:
-    """The path, if files can be written into a folder there, which may exist."""
+    """Check that files can be written into this folder, which may exist. Returns the path."""
     if kind_at(path) in ("file", "special"):
-        raise OptionError(f"{path} is a file, and a folder is to be written there. Name a folder.")
-    _probe(path / "file")
+        raise OptionError(f"{path} is a file, not a folder. Name a folder.")
+    _check_writable(path / "file")
     return path
 
 
@@ -160,11 +168,13 @@ def is_didact_page(path: Path) -> bool:
         return False
 
 
-def _owner(path: Path) -> tuple[str, bool] | None:
-    """The run, model, study or explainer that a file is a part of, and whether it is in a folder inside a run."""
+def _owner_of(path: Path) -> tuple[str, bool] | None:
+    """The run, model, study or explainer that a file belongs to, and whether it is in a subfolder of a run."""
     for depth, folder in enumerate(list(path.absolute().parents)[:3]):
-        kept = sum((folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells"))
-        if kept > 1:  # one of them alone may be the user's
+        marker_count = sum(
+            (folder / name).exists() for name in ("comparison.json", "plan.toml", "results.parquet", "cells")
+        )
+        if marker_count > 1:  # a single one may be the user's own file
             return f"the run {folder}", depth > 0
     folder = path.absolute().parent
     for marker, owner in (("didact.json", "model"), ("study.json", "study")):
@@ -173,8 +183,8 @@ def _owner(path: Path) -> tuple[str, bool] | None:
     return (f"the learned explainer {folder}", False) if _is_explainer(folder) else None
 
 
-def _is_made_by_us(folder: Path) -> bool:
-    """Whether nothing of the user's is lost with a folder: it is a model, a learned explainer, or empty."""
+def _is_replaceable(folder: Path) -> bool:
+    """Whether a folder may be replaced: it is a model, a learned explainer, or empty."""
     return (folder / "didact.json").is_file() or _is_explainer(folder) or not any(folder.iterdir())
 
 
@@ -187,12 +197,13 @@ def _is_explainer(folder: Path) -> bool:
 
 @contextmanager
 def atomic_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = False) -> Iterator[Path]:
-    """A draft folder that becomes `path` when the block ends well, and vanishes when it does not.
+    """A draft folder that becomes `path` if the block succeeds, and is removed if it fails.
 
-    `is_own` is for a folder inside a run, that only didact names: whatever is there is replaced.
+    `is_in_run` is for folders inside a run, which only didact names: any existing content is replaced. Raises
+    `OptionError` as `check_new_folder` does, and `RecordError` if the folder cannot be written.
     """
     path = check_new_folder(path, overwrite=overwrite, is_in_run=is_in_run)
-    draft = _draft(path)
+    draft = _draft_path(path)
     try:
         draft.mkdir()
         yield draft
@@ -201,53 +212,53 @@ def atomic_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = Fals
         if overwrite:
             _replace(draft, path)
         else:
-            draft.rename(path)  # fails if somebody else made it meanwhile
-    except (OSError, SafetensorError) as error:  # safetensors has its own error for a disk that is full
+            draft.rename(path)  # fails if another process has created it meanwhile
+    except (OSError, SafetensorError) as error:  # safetensors has its own error for a full disk
         raise RecordError(f"Could not write {path}: {reason_of(error)}. What was there is unchanged.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_new_folder(path: Path, *, overwrite: bool = False, is_in_run: bool = False) -> Path:
-    """The absolute path, if a folder can be made there: asked before hours of work, not after.
+    """Check that a folder can be created at `path`. Returns the absolute path.
 
-    With `overwrite` a folder may be there if it is empty or didact made it.
+    Call it before long computations. With `overwrite` the folder may exist if it is empty or was made by didact. Raises
+    `OptionError` if the folder must not be written, `RecordError` if it cannot.
     """
     path = _resolved(path, "folder").absolute()
     exists = path.exists()
     if exists and not overwrite:
         raise OptionError(f"{path} exists already. Choose another folder, or allow it to be replaced (--overwrite).")
     if exists and not path.is_dir():
-        raise OptionError(f"{path} is a file, and a folder is to be written there. Choose another place.")
-    if exists and not is_in_run and not _is_made_by_us(path):
+        raise OptionError(f"{path} is a file, not a folder. Choose another path.")
+    if exists and not is_in_run and not _is_replaceable(path):
         raise OptionError(
-            f"{path} was not made by didact: it holds neither didact.json (of a model) nor the config.json of a "
+            f"{path} was not made by didact: it contains neither didact.json (of a model) nor the config.json of a "
             "learned explainer. --overwrite replaces only such folders. Choose another folder."
         )
-    _probe(path)
+    _check_writable(path)
     return path
 
 
 def ensure_parent(path: Path) -> Path:
-    """The path, whose folder is there."""
+    """Create the folder of a path. Returns the path."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RecordError(f"Could not make the folder {path.parent}: {error.strerror or error}.") from error
+        raise RecordError(f"Could not create the folder {path.parent}: {error.strerror or error}.") from error
     return path
 
 
 def remove_stale_drafts(folder: Path, *, inside: Sequence[str] = ()) -> None:
-    """Remove drafts that a killed run left. A draft lives for moments, so old ones belong to nobody.
+    """Remove drafts of killed processes from `folder`, and from its subfolders `inside`.
 
-    The folder may hold other people's files: only what is named as our drafts are, there and in the folders `inside`,
-    is looked at.
+    Drafts exist only for moments, so a draft older than an hour is stale. Other files in the folders are not touched.
     """
-    places = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
-    for draft in sorted(path for place in places for path in place if _DRAFT.search(path.name)):
+    searches = [folder.glob("*.tmp"), *((folder / name).rglob("*.tmp") for name in inside)]
+    for draft in sorted(path for search in searches for path in search if _DRAFT_NAME.search(path.name)):
         try:
-            is_old = time.time() - draft.stat().st_mtime > _OLD
-        except OSError:  # gone by now: another run's
+            is_old = time.time() - draft.stat().st_mtime > _STALE_AFTER
+        except OSError:  # removed by another run meanwhile
             continue
         if is_old and draft.is_dir():
             shutil.rmtree(draft, ignore_errors=True)
@@ -255,30 +266,30 @@ def remove_stale_drafts(folder: Path, *, inside: Sequence[str] = ()) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _probe(path: Path) -> None:
-    """An error if nothing can be made beside `path`."""
+def _check_writable(path: Path) -> None:
+    """Raise `RecordError` if nothing can be created next to `path`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _draft(path)
+        probe = _draft_path(path)
         probe.mkdir()
         probe.rmdir()
     except (OSError, ValueError) as error:
-        raise RecordError(f"Could not write {shorten_path(path)}: {reason_of(error)}. Choose another place.") from error
+        raise RecordError(f"Could not write {shorten_path(path)}: {reason_of(error)}. Choose another path.") from error
 
 
 def _replace(draft: Path, path: Path) -> None:
-    """Move the draft into place; if that fails, what was there comes back."""
+    """Move the draft to `path`. If that fails, restore what was there."""
     if not path.exists():
         draft.rename(path)
         return
-    old = _draft(path)
-    path.rename(old)
+    backup = _draft_path(path)
+    path.rename(backup)
     try:
         draft.rename(path)
     except OSError:
-        old.rename(path)
+        backup.rename(path)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
 def _sync(file: Path) -> None:
@@ -287,9 +298,9 @@ def _sync(file: Path) -> None:
             os.fsync(opened.fileno())
 
 
-_DRAFT: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # as `_draft` names them
-_OLD: Final = 3600.0  # seconds after which a draft is nobody's
+_DRAFT_NAME: Final = re.compile(r"\.\d+\.[0-9a-f]{8}\.tmp$")  # the names that `_draft_path` makes
+_STALE_AFTER: Final = 3600.0  # seconds
 
 
-def _draft(path: Path) -> Path:
+def _draft_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

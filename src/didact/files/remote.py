@@ -1,6 +1,6 @@
-"""A folder that lies elsewhere, known by its URL (s3://bucket/run): read, written and listed, without secrets in words.
+"""Remote folders by URL (s3://bucket/run): read, write and list files on every file system that fsspec supports.
 
-Every system that fsspec knows will do. Who may do what is for the environment and for profiles to say, never for a URL.
+Credentials come from the environment or a profile, never from the URL, and are removed from messages.
 """
 
 import os
@@ -17,106 +17,111 @@ from didact.files.atomic import ensure_parent, write_bytes
 
 T = TypeVar("T")
 
-# What a finished run leaves beside its folders; the last says that all is there.
+# The files of a finished run, besides its folders. The last is written when all others are.
 RUN_FILES: Final = ("plan.toml", "results.parquet", "measured.json", "comparison.json", "run.json")
-_EXTRA: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
-# Where folders are but parts of names: nothing has to be made before a file is written.
-_FLAT: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
-_S3: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 5}}
-_NOBODY: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError")
-_SECRET: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_INSTALL_HINTS: Final = {"s3": 'pip install "didact[s3]"', "s3a": 'pip install "didact[s3]"'}
+# Stores in which folders are prefixes of names and need not be created.
+_OBJECT_STORES: Final = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
+_S3_SETTINGS: Final = {"connect_timeout": 10, "read_timeout": 60, "retries": {"max_attempts": 5}}
+_CREDENTIAL_ERRORS: Final = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "ProfileNotFound",
+    "DefaultCredentialsError",
+)
+_SECRET_NAME: Final = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
-def is_url(place: object) -> bool:
-    """Whether a run's place is elsewhere. A place may start with `s3:/` only by mistake, which is told."""
-    text = str(place)
+def is_url(location: object) -> bool:
+    """Whether the location of a run is a URL. Raises `OptionError` for a URL with one slash (`s3:/`)."""
+    text = str(location)
     if re.match(r"(s3a?|gs|gcs|memory|file|az|abfss?):/(?!/)", text):
-        why = "a path keeps one slash of two: give it as text" if isinstance(place, Path) else "it lacks a slash"
-        raise OptionError(f"{text!r} is neither a folder nor a URL; {why}, as in {text.replace(':/', '://', 1)!r}.")
-    return isinstance(place, str) and "://" in text
+        reason = "a Path keeps only one slash, so pass a str" if isinstance(location, Path) else "a slash is missing"
+        raise OptionError(f"{text!r} is neither a folder nor a URL: {reason}. Write {text.replace(':/', '://', 1)!r}.")
+    return isinstance(location, str) and "://" in text
 
 
 def check_url(url: str) -> str:
-    """The URL, if it names a place and says nothing that must not be written down."""
+    """The URL without a slash at its end. Raises `OptionError` for credentials, a query or no location."""
     parts = urlsplit(url)
     if parts.password is not None or (parts.username and parts.scheme in ("s3", "s3a", "gs", "gcs")):
         raise OptionError(
-            f"The URL {redact_secrets(url)} holds a name or a password, which would be seen in every list of "
-            "processes. Leave it out: environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a profile "
-            "(AWS_PROFILE) say who you are."
+            f"The URL {redact_secrets(url)} contains a user name or password, which every list of processes "
+            "would show. Remove it, and set environment variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) or a "
+            "profile (AWS_PROFILE) instead."
         )
     if parts.query or parts.fragment:
         raise OptionError(
-            f"The URL {parts.scheme}://{parts.netloc}{parts.path} goes on with ? or #. Give the plain place; the "
-            "environment and profiles say the rest."
+            f"The URL {parts.scheme}://{parts.netloc}{parts.path} has a part after ? or #. Remove it; set options in "
+            "the environment or a profile."
         )
     if not (parts.netloc or parts.path.strip("/")):
-        raise OptionError(f"{url!r} names no place. Write it as s3://bucket/run.")
+        raise OptionError(f"{url!r} has no location. Write it as s3://bucket/run.")
     return url.rstrip("/")
 
 
 def redact_secrets(text: str) -> str:
-    """What a library said, without what the environment keeps secret and without passwords in URLs."""
+    """The message of a library without secrets from the environment and without credentials in URLs."""
     text = re.sub(r"//[^/\s]*@", "//…@", text)
     for name, value in os.environ.items():
-        if _SECRET.search(name) and len(value) > 7:
+        if _SECRET_NAME.search(name) and len(value) > 7:
             text = text.replace(value, "…")
     return text
 
 
 class RemoteFolder:
-    """Files by name, below one URL. What fails is a `RecordError`; s3fs tries again by itself before that.
+    """Files by name below one URL. Failures raise `RecordError`; s3fs retries before that.
 
-    An object is written whole or not at all on S3 and its like. Elsewhere half of one may be left, so whoever reads
-    checks what it holds.
+    Object stores such as S3 write a file completely or not at all. Other systems may leave part of a file, so readers
+    verify checksums.
     """
 
     def __init__(self, url: str) -> None:
         self.url = check_url(url)
         self.protocol = urlsplit(url).scheme
-        self._system, root = _opened(self.url, self.protocol)
+        self._system, root = _open_filesystem(self.url, self.protocol)
         self._root = root.rstrip("/")
 
     def check(self) -> None:
-        """An error if nothing can be written, read or listed there: asked before hours of work, not after."""
+        """Write, read and list a test file before long computations. Raises an error with advice if this fails."""
         name = f".didact-{secrets.token_hex(4)}"
         try:
             self._write(name, b"didact\n")
             self._system.invalidate_cache()
-            found = self._system.cat_file(self._path(name))
+            content = self._system.cat_file(self._path(name))
             self._list("cells")
-        except Exception as error:  # of whatever library serves this URL
-            raise self._refused(error) from None
-        if found != b"didact\n":
-            raise RecordError(f"{self.url} did not give back what was written there. Choose another place.")
-        with suppress(Exception):  # who may write and not delete can work all the same
+        except Exception as error:  # any error of the library for this URL
+            raise self._access_error(error) from None
+        if content != b"didact\n":
+            raise RecordError(f"{self.url} did not return what was written to it. Choose another location.")
+        with suppress(Exception):  # permission to delete is not needed
             self._system.rm_file(self._path(name))
 
     def read(self, name: str) -> bytes | None:
-        """What a file holds; None if there is none."""
+        """The content of a file, or None if it does not exist."""
         return self.read_all([name]).get(name)
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """What small files hold, several at a time; those that are missing are left out."""
+        """The contents of small files, read concurrently. Missing files are left out."""
         paths = {self._path(name): name for name in names}
         if not paths:
             return {}
         contents = self._call("read from", lambda: self._system.cat(list(paths), recursive=False, on_error="return"))
-        found = {}
+        contents_by_name = {}
         for path, name in paths.items():
             content = contents.get(path, FileNotFoundError(name))
             if isinstance(content, FileNotFoundError):
                 continue
             if isinstance(content, Exception):
-                raise self._failed(f"read {name} in", content) from None
-            found[name] = bytes(content)
-        return found
+                raise self._io_error(f"read {name} in", content) from None
+            contents_by_name[name] = bytes(content)
+        return contents_by_name
 
     def write(self, name: str, content: bytes) -> None:
         self._call(f"write {name} into", lambda: self._write(name, content), is_read=False)
 
     def upload(self, path: Path, name: str) -> None:
-        """Write a file of any size."""
+        """Copy a local file of any size to the remote folder."""
 
         def put() -> None:
             self._make_folder(name)
@@ -125,7 +130,7 @@ class RemoteFolder:
         self._call(f"write {name} into", put, is_read=False)
 
     def download(self, name: str, path: Path) -> bool:
-        """Write a file of any size here, whole or not at all; False if there is none there."""
+        """Copy a remote file of any size to `path`, atomically. Returns False if it does not exist."""
         draft = ensure_parent(path).with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         try:
             self._call(f"read {name} in", lambda: self._system.get_file(self._path(name), str(draft)))
@@ -147,8 +152,8 @@ class RemoteFolder:
 
     def _list(self, folder: str) -> dict[str, int]:
         self._system.invalidate_cache()
-        found = self._system.find(self._path(folder), detail=True)
-        return {path[len(self._root) + 1 :]: int(info.get("size") or 0) for path, info in found.items()}
+        entries = self._system.find(self._path(folder), detail=True)
+        return {path[len(self._root) + 1 :]: int(info.get("size") or 0) for path, info in entries.items()}
 
     def _write(self, name: str, content: bytes) -> None:
         self._make_folder(name)
@@ -156,45 +161,51 @@ class RemoteFolder:
 
     def _make_folder(self, name: str) -> None:
         folder = self._path(name).rpartition("/")[0]
-        if self.protocol not in _FLAT:
+        if self.protocol not in _OBJECT_STORES:
             self._system.makedirs(folder, exist_ok=True)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
 
-    def _call(self, what: str, call: Callable[[], T], *, is_read: bool = True) -> T:
-        """Call the library, which tries again by itself. That a file to read is missing is for the caller to handle."""
+    def _call(self, action: str, call: Callable[[], T], *, is_read: bool = True) -> T:
+        """Call the library, which retries. Errors become `RecordError`, except `FileNotFoundError` while reading."""
         try:
             return call()
-        except Exception as error:  # of whatever library serves this URL
+        except Exception as error:  # any error of the library for this URL
             if is_read and isinstance(error, FileNotFoundError):
                 raise
-            raise self._failed(what, error) from None
+            raise self._io_error(action, error) from None
 
-    def _failed(self, what: str, error: Exception) -> RecordError:
-        return RecordError(f"Could not {what} {self.url}: {_reason(error)}")
+    def _io_error(self, action: str, error: Exception) -> RecordError:
+        return RecordError(f"Could not {action} {self.url}: {_reason(error)}")
 
-    def _refused(self, error: Exception) -> DidactError:
-        """Why nothing can be kept there, and what to do."""
+    def _access_error(self, error: Exception) -> DidactError:
+        """An error that says why the location cannot be used, and what to do."""
         reason = _reason(error)
-        if type(error).__name__ in _NOBODY:
-            by = "AWS_PROFILE, or by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            by = by if self.protocol in _EXTRA else "what its library reads (environment variables, a file of settings)"
-            return OptionError(f"{self.url} cannot be used: {reason} Say who you are by {by}; never in the URL.")
+        if type(error).__name__ in _CREDENTIAL_ERRORS:
+            credentials = "AWS_PROFILE, or by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            credentials = (
+                credentials
+                if self.protocol in _INSTALL_HINTS
+                else "the environment variables or configuration file of its library"
+            )
+            return OptionError(
+                f"{self.url} cannot be used: {reason} Set credentials by {credentials}, never in the URL."
+            )
         if isinstance(error, FileNotFoundError):
-            return OptionError(f"{self.url} cannot be used: {reason} Make the bucket first, or mend its name.")
+            return OptionError(f"{self.url} cannot be used: {reason} Create the bucket first, or correct its name.")
         if isinstance(error, PermissionError):
             return OptionError(
-                f"{self.url} cannot be used: {reason} Whoever runs this must be allowed to list, read and write there."
+                f"{self.url} cannot be used: {reason} The user needs permission to list, read and write there."
             )
         return RecordError(
-            f"{self.url} cannot be reached: {reason} Look at the connection and, for a server of your own, at "
-            "AWS_ENDPOINT_URL; then give the same command again."
+            f"{self.url} cannot be reached: {reason} Check the connection and, for your own server, "
+            "AWS_ENDPOINT_URL. Then run the same command again."
         )
 
 
 def local_cache_dir(url: str) -> Path:
-    """Where the files of a store are kept on this machine."""
+    """The local cache folder of a remote run."""
     from didact.files.store import key_of
 
     base = os.environ.get("XDG_CACHE_HOME")
@@ -202,22 +213,23 @@ def local_cache_dir(url: str) -> Path:
 
 
 def fetch_run(url: str) -> Path:
-    """A folder of this machine with what a finished run left in a store, as far as tables and reports need it.
+    """Download the files of a finished run that tables and reports need. Returns the local folder.
 
-    It is not the cache in which a run on that store works: that may be ahead of the store.
+    This is not the cache of a run in progress, which may be ahead of the remote folder. Raises `OptionError` if the run
+    is not finished or does not exist.
     """
     remote = RemoteFolder(url)
-    found = remote.read_all(RUN_FILES)
-    if "comparison.json" not in found:
+    contents = remote.read_all(RUN_FILES)
+    if "comparison.json" not in contents:
         raise OptionError(
-            f"{remote.url} holds no finished comparison, or is not there. Run `didact compare … --out {remote.url}` "
-            "first (the same command goes on where it was stopped)."
+            f"{remote.url} does not exist or contains no finished comparison. Run `didact compare … --out "
+            f"{remote.url}` first (the same command resumes a stopped run)."
         )
     folder = local_cache_dir(url)
     folder = folder.with_name(f"{folder.name}-read")
     for name in RUN_FILES:
-        if name in found:
-            write_bytes(ensure_parent(folder / name), found[name])
+        if name in contents:
+            write_bytes(ensure_parent(folder / name), contents[name])
         else:
             (folder / name).unlink(missing_ok=True)
     for name, size in remote.list("measured").items():
@@ -227,25 +239,23 @@ def fetch_run(url: str) -> Path:
     return folder
 
 
-def _opened(url: str, protocol: str) -> tuple[Any, str]:
+def _open_filesystem(url: str, protocol: str) -> tuple[Any, str]:
     try:
         import fsspec
 
-        options: dict[str, object] = {"config_kwargs": _S3} if protocol in _EXTRA else {}
+        options: dict[str, object] = {"config_kwargs": _S3_SETTINGS} if protocol in _INSTALL_HINTS else {}
         system, root = fsspec.core.url_to_fs(url, skip_instance_cache=True, **options)
     except ImportError as error:
         raise MissingExtraError(
-            f"{url} needs a package that is not installed: {_EXTRA.get(protocol) or _reason(error)}"
+            f"{url} needs a package that is not installed: {_INSTALL_HINTS.get(protocol) or _reason(error)}"
         ) from None
     except ValueError as error:
-        raise OptionError(
-            f"{url} cannot be opened: {_reason(error)} Known are paths, s3://, gs:// and file://."
-        ) from None
-    except Exception as error:  # a profile that does not exist, a file of settings that is broken
+        raise OptionError(f"{url} cannot be opened: {_reason(error)} Use a path, s3://, gs:// or file://.") from None
+    except Exception as error:  # such as a missing profile or a broken configuration file
         raise OptionError(f"{url} cannot be opened: {_reason(error)}") from None
     return system, str(root)
 
 
 def _reason(error: Exception) -> str:
-    said = " ".join(redact_secrets(str(error)).split())[:300] or type(error).__name__
-    return said if said.endswith(".") else f"{said}."
+    message = " ".join(redact_secrets(str(error)).split())[:300] or type(error).__name__
+    return message if message.endswith(".") else f"{message}."

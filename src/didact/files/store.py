@@ -1,4 +1,4 @@
-"""Sealed records in a folder, one file per key."""
+"""Records with checksums in a folder, one JSON file per key."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ def key_of(spec: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """The outcome of one piece of work. A failure is a record too, never a hole."""
+    """The outcome of one job. Failures are recorded, too."""
 
     key: str
     status: Literal["done", "failed"]
@@ -26,28 +26,31 @@ class StoredRecord:
 
 
 class UnreadableError(RecordError):
-    """A file is there and the system refuses to read it. It is not taken for missing: its content may be fine."""
+    """An existing file cannot be read. It does not count as missing, because its content may be intact."""
 
 
 def unreadable_error(path: Path, error: OSError) -> UnreadableError:
+    """The error for a file that cannot be read, with the reason."""
     return UnreadableError(
-        f"Could not read {path}: {error.strerror or error}. Make it readable, or remove it to have it computed again."
+        f"Could not read {path}: {error.strerror or error}. Make it readable, or remove it to compute it again."
     )
 
 
 class Store:
-    """Records by key. A damaged record counts as missing for `is_done`, and is an error when it is read."""
+    """Records by key. For `is_done` a damaged record counts as missing; `load` raises `RecordError`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def save(self, record: StoredRecord) -> None:
+        """Write a record atomically. Replaces an earlier record with the same key."""
         body = {"key": record.key, "status": record.status, "payload": dict(record.payload)}
         write_text(
             ensure_parent(self._path(record.key)), canonical_json({"body": body, "checksum": _checksum(body)}) + "\n"
         )
 
     def load(self, key: str) -> StoredRecord:
+        """Read a record. Raises `RecordError` if it is missing or damaged, `UnreadableError` without permission."""
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -58,6 +61,7 @@ class Store:
         return parse_record(content, key, path)
 
     def is_done(self, key: str) -> bool:
+        """Whether there is an intact record with the status "done"."""
         try:
             return self.load(key).status == "done"
         except UnreadableError:
@@ -73,21 +77,21 @@ class Store:
 
 
 def parse_record(content: bytes, key: str, path: Path | str) -> StoredRecord:
-    """The record that was sealed as this content; `path` is named where it is damaged."""
+    """The record in the content of a file. Raises `RecordError`, which names `path`, if it is damaged."""
     try:
-        sealed = json.loads(content)
-        body = sealed["body"]
-        intact = sealed["checksum"] == _checksum(body) and body["key"] == key
+        document = json.loads(content)
+        body = document["body"]
+        is_intact = document["checksum"] == _checksum(body) and body["key"] == key
         record = StoredRecord(key, body["status"], body["payload"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RecordError(f"Record {path} is damaged ({error}); it will be computed anew.") from error
-    if not intact:
-        raise RecordError(f"Record {path} is damaged (its checksum does not fit); it will be computed anew.")
+        raise RecordError(f"Record {path} is damaged ({error}). It will be computed again.") from error
+    if not is_intact:
+        raise RecordError(f"Record {path} is damaged (its checksum does not match). It will be computed again.")
     return record
 
 
 def canonical_json(value: object) -> str:
-    """JSON that is the same for the same content."""
+    """JSON with sorted keys and no white space: equal content gives equal text. Raises `ValueError` for NaN."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Small tables in Parquet: the same content always gives the same bytes, and damage is noticed."""
+"""Small Parquet tables with a checksum. Equal content gives equal bytes."""
 
 import hashlib
 import io
@@ -12,29 +12,32 @@ from didact.errors import RecordError
 from didact.files.atomic import ensure_parent, write_bytes
 from didact.files.store import canonical_json, unreadable_error
 
-FORMAT: Final = 1  # a header that names none has this one
+FORMAT: Final = 1  # a header without a format has this one
 _KEY: Final = b"didact"
-# What reading a flipped bit can raise, in Arrow or in what is made of it.
-_BREAKS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+# What reading a damaged file can raise, in Arrow or while decoding its content.
+_READ_ERRORS: Final = (OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length as Python lists, and what is said about them all."""
+    """Columns of equal length as Python lists, and metadata of the whole table (`about`)."""
 
     columns: Mapping[str, Sequence[Any]]
     about: Mapping[str, Any]
 
 
 def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
-    """Write the table whole or not at all; gives the hash of its bytes. `types` names each column's Arrow type."""
+    """Write a table atomically. Returns the SHA-256 of the file.
+
+    `types` maps each column to the name of its Arrow type, such as "float64" or "list int32".
+    """
     import pyarrow
     from pyarrow import parquet
 
     arrays = {name: pyarrow.array(table.columns[name], _type(pyarrow, kind)) for name, kind in types.items()}
     content = pyarrow.table(arrays)
     about = dict(table.about)
-    header = {"about": about, "checksum": _checksum(_lists(content), about)}
+    header = {"about": about, "checksum": _checksum(_to_lists(content), about)}
     content = content.replace_schema_metadata({_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(content, buffer, compression="zstd", write_statistics=False, write_page_checksum=True)
@@ -43,9 +46,9 @@ def write_table(path: Path, table: Table, *, types: Mapping[str, str]) -> str:
 
 
 def read_table(path: Path, *, checksum: str | None = None) -> Table:
-    """What `write_table` wrote. With `checksum`, the SHA-256 of the file, other bytes than those are damage.
+    """Read a table that `write_table` wrote. Raises `RecordError` if it is missing or damaged.
 
-    One checksum is enough: without that of the file, the one in its header tells whether the content is intact.
+    With `checksum`, the SHA-256 of the file, the whole file is verified; without it, the checksum in the header.
     """
     import pyarrow
     from pyarrow import parquet
@@ -53,7 +56,7 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise RecordError(f"There is no file {path}; it will be computed again.") from None
+        raise RecordError(f"There is no file {path}. It will be computed again.") from None
     except OSError as error:
         raise unreadable_error(path, error) from error
     if checksum is not None and hashlib.sha256(content).hexdigest() != checksum:
@@ -61,29 +64,31 @@ def read_table(path: Path, *, checksum: str | None = None) -> Table:
     try:
         arrow = parquet.ParquetFile(pyarrow.BufferReader(content), page_checksum_verification=checksum is None).read()
         header = json.loads((arrow.schema.metadata or {})[_KEY])
-        table = Table(_lists(arrow), header["about"])
+        table = Table(_to_lists(arrow), header["about"])
         version = header.get("format", FORMAT)
         is_intact = checksum is not None or header["checksum"] == _checksum(table.columns, table.about)
-    except (pyarrow.ArrowException, *_BREAKS) as error:
+    except (pyarrow.ArrowException, *_READ_ERRORS) as error:
         reason = " ".join(str(error).split())
-        raise RecordError(f"{path} is missing or damaged ({reason}); it will be computed anew.") from error
+        raise RecordError(f"{path} is missing or damaged ({reason}). It will be computed again.") from error
     if not is_intact:
         raise _damaged(path)
     if version != FORMAT:
-        raise RecordError(f"{path} has format {version}, and this didact reads up to {FORMAT}. Update didact.")
+        raise RecordError(
+            f"{path} has format {version}, but this version of didact reads formats up to {FORMAT}. Update didact."
+        )
     return table
 
 
 def _damaged(path: Path) -> RecordError:
-    return RecordError(f"{path} is damaged (its checksum does not fit); it will be computed anew.")
+    return RecordError(f"{path} is damaged (its checksum does not match). It will be computed again.")
 
 
-def _lists(table: Any) -> dict[str, list[Any]]:
+def _to_lists(table: Any) -> dict[str, list[Any]]:
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
 def _checksum(columns: Mapping[str, Sequence[Any]], about: Mapping[str, object]) -> str:
-    """A hash of everything that is kept: Parquet's own cover its pages and not its header."""
+    """A hash of all content. Parquet's own checksums cover its pages, but not its header."""
     digest = hashlib.sha256(canonical_json(dict(about)).encode())
     for name, column in columns.items():
         digest.update(repr(name).encode())

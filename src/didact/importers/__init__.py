@@ -1,9 +1,10 @@
-"""Explanations that others made: read as tokens and scores, placed in the texts by characters. No torch, no pickle.
+"""Import of explanations by other tools: tokens and scores, aligned with the characters of the texts.
 
-One file per format (`eraser.py`, `inseq.py`, `jsonl.py`, `arrays.py`, `shap.py`, `captum.py`) reads `files.py` into
-`parsed.py`'s rows; `align.py` finds the characters of foreign tokens, `align_rows.py` ties the rows to the data and
-reports all faults at once. To add a format: a file with `read`, a line in `FORMATS`, and in `detect.py` how it is told
-from the others.
+No torch and no pickle in this package. Each format has one file (`eraser.py`, `inseq.py`, `jsonl.py`, `arrays.py`,
+`shap.py`, `captum.py`) whose `read` returns the rows of `parsed.py`. `files.py` reads JSON and NumPy files, `detect.py`
+detects the format, `align.py` finds the characters of each token, and `align_rows.py` matches the rows with the data
+and reports all faults at once. To add a format: write a file with `read`, add a line to `FORMATS`, and detect it in
+`detect.py`.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""Tokens of other tools as characters of a text, whatever the tokenizer did to them as long as the letters are there.
+"""Alignment of the tokens of any tokenizer with the characters of a text.
 
-Tokens and text are compared without case, accents and white space. Marks of word pieces (`##`), of sentencepiece (`▁`),
-of byte-level vocabularies (`Ġ`) and of older ones (`</w>`, `@@`) are taken off; special tokens belong to no text.
-Letters and digits that no token holds are a fault; other signs may be passed over, since lists of words leave them out.
+Tokens and text are compared without case, accents and white space. The marks of word pieces (`##`), sentencepiece
+(`▁`), byte-level vocabularies (`Ġ`) and older ones (`</w>`, `@@`) are removed. Special tokens belong to no text. Tokens
+must cover all letters and digits of a text; they may skip other characters, as lists of words do.
 """
 
 import re
@@ -18,87 +18,88 @@ SPECIAL: Final = re.compile(
     r"\[(CLS|SEP|PAD|BOS|EOS)\]|</?(s|pad|bos|eos|cls|sep)>|<\|[^|]*\|>|<(start|end)_of_turn>|<extra_id_\d+>"
     r"|>>[a-zA-Z_]+<<|__[a-z]{2,3}__|[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}"  # languages of translation models
 )
-# What stands for letters that are not told.
-_HIDDEN: Final = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>")
+# Placeholders for unknown letters.
+_PLACEHOLDER: Final = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>")
 _BYTE: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-# What an unknown token may cover: an ideograph, a word, a sign; or all up to the next space.
+# What a placeholder may cover: an ideograph, a word or another character (_WORD), or all up to the next space (_RUN).
 _WORD: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]|\w+|\S")
 _RUN: Final = re.compile(r"\S+")
-_AROUND: Final = 24  # characters shown of the text around a fault
+_CONTEXT: Final = 24  # characters of the text that an error shows around a fault
 
 
 class AlignmentFault(Fault):
-    """A token that is not where it should be. `reached` tokens were placed before it."""
+    """A token that does not match the text. `placed_tokens` tokens before it were aligned."""
 
-    def __init__(self, reason: str, reached: int) -> None:
+    def __init__(self, reason: str, placed_tokens: int) -> None:
         super().__init__(reason)
-        self.reached = reached
+        self.placed_tokens = placed_tokens
 
 
 def align(tokens: Sequence[str], texts: Sequence[str], segments: Sequence[int] | None = None) -> list[Span | None]:
-    """The characters of each token, None for special ones. A token without visible characters covers none.
+    """The characters of each token; None for special tokens. A token without visible characters has an empty span.
 
-    The texts of a row follow one another, parted by special tokens, unless `segments` tell each token's text.
+    The texts of a row follow each other, separated by special tokens, unless `segments` gives the text of each token.
+    Tries all token marks and raises the `AlignmentFault` of the attempt that aligned most tokens.
     """
-    flat = [_Flat(text) for text in texts]
-    worst: AlignmentFault | None = None
-    for style in _styles(tokens, texts):
+    normalized = [_NormalizedText(text) for text in texts]
+    furthest: AlignmentFault | None = None
+    for decoder in _decoders(tokens, texts):
         try:
-            return _Walk(tokens, flat, segments).places(style)
+            return _Aligner(tokens, normalized, segments).spans(decoder)
         except AlignmentFault as error:
-            worst = error if worst is None or error.reached > worst.reached else worst
-    assert worst is not None
-    raise worst
+            furthest = error if furthest is None or error.placed_tokens > furthest.placed_tokens else furthest
+    assert furthest is not None
+    raise furthest
 
 
-class _Flat:
-    """The visible signs of a text as they are compared, and where each stands."""
+class _NormalizedText:
+    """The characters of a text in normalized form, and the position of each in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         if text.isascii():
-            self.where = [place for place, sign in enumerate(text) if sign > " " and sign != "\x7f"]
-            self.signs = "".join(text[place] for place in self.where).lower()
+            self.positions = [index for index, character in enumerate(text) if character > " " and character != "\x7f"]
+            self.characters = "".join(text[index] for index in self.positions).lower()
         else:
-            pairs = [(sign, place) for place, whole in enumerate(text) for sign in _bare(whole)]
-            self.signs = "".join(sign for sign, _ in pairs)
-            self.where = [place for _, place in pairs]
+            pairs = [(character, index) for index, original in enumerate(text) for character in _normalize(original)]
+            self.characters = "".join(character for character, _ in pairs)
+            self.positions = [index for _, index in pairs]
 
-    def at(self, cursor: int) -> int:
-        """The character of the text where a sign stands; after the last one, the end."""
-        return self.where[cursor] if cursor < len(self.where) else len(self.text)
+    def position_of(self, cursor: int) -> int:
+        """The position in the text of a normalized character; after the last one, the end of the text."""
+        return self.positions[cursor] if cursor < len(self.positions) else len(self.text)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """The characters of the signs `start` to `end`, with the accents that follow the last."""
-        last = self.where[end - 1] + 1
+        """The span in the text of the normalized characters `start` to `end`, with accents that follow the last."""
+        last = self.positions[end - 1] + 1
         while last < len(self.text) and unicodedata.combining(self.text[last]):
             last += 1
-        return self.where[start], last
+        return self.positions[start], last
 
-    def find(self, wanted: str, cursor: int) -> int | None:
-        """Where `wanted` begins, with no letter or digit passed over."""
-        while not self.signs.startswith(wanted, cursor):
-            if cursor >= len(self.signs) or self.signs[cursor].isalnum():
+    def find(self, normalized: str, cursor: int) -> int | None:
+        """Where `normalized` starts, or None if a letter or digit would have to be skipped."""
+        while not self.characters.startswith(normalized, cursor):
+            if cursor >= len(self.characters) or self.characters[cursor].isalnum():
                 return None
             cursor += 1
         return cursor
 
-    def is_done(self, cursor: int) -> bool:
-        return not any(sign.isalnum() for sign in self.signs[cursor:])
+    def has_no_more_letters(self, cursor: int) -> bool:
+        return not any(character.isalnum() for character in self.characters[cursor:])
 
 
-class _Walk:
-    """One pass over the tokens of a row, a cursor in each text."""
+class _Aligner:
+    """One pass over the tokens of a row, with a cursor in each text."""
 
-    def __init__(self, tokens: Sequence[str], texts: Sequence[_Flat], segments: Sequence[int] | None) -> None:
+    def __init__(self, tokens: Sequence[str], texts: Sequence[_NormalizedText], segments: Sequence[int] | None) -> None:
         self.tokens, self.texts, self.segments = tokens, texts, segments
         self.cursors = [0] * len(texts)
-        self.here = 0
+        self.segment = 0
         self.pieces: list[tuple[str | None, list[int]]] = []
 
-    def places(self, style: "_Style") -> list[Span | None]:
-        found: list[Span | None] = [None] * len(self.tokens)
-        self.pieces = list(_pieces(self.tokens, style))
+    def spans(self, decoder: "_Decoder") -> list[Span | None]:
+        result: list[Span | None] = [None] * len(self.tokens)
+        self.pieces = list(_pieces(self.tokens, decoder))
         has_begun = is_parted = False
         for number, (surface, members) in enumerate(self.pieces):
             if surface is None and not self._is_literal(members[0]):
@@ -107,84 +108,97 @@ class _Walk:
             if self.segments is not None:
                 if not 0 <= self.segments[members[0]] < len(self.texts):
                     continue
-                self.here = self.segments[members[0]]
-            elif is_parted and self.here + 1 < len(self.texts):
-                self.here += 1
+                self.segment = self.segments[members[0]]
+            elif is_parted and self.segment + 1 < len(self.texts):
+                self.segment += 1
             has_begun, is_parted = True, False
-            place = self._place(number, self.tokens[members[0]] if surface is None else surface)
+            span = self._locate(number, self.tokens[members[0]] if surface is None else surface)
             for member in members:
-                found[member] = place
-        return found
+                result[member] = span
+        return result
 
     def _is_literal(self, token: int) -> bool:
-        """Whether what looks special is written in the text just here."""
-        text = self.texts[self.here]
-        return bool(self.tokens[token]) and text.text.startswith(self.tokens[token], text.at(self.cursors[self.here]))
+        """Whether the text contains, at the cursor, a token that looks special."""
+        text = self.texts[self.segment]
+        return bool(self.tokens[token]) and text.text.startswith(
+            self.tokens[token], text.position_of(self.cursors[self.segment])
+        )
 
-    def _place(self, number: int, surface: str) -> Span:
+    def _locate(self, number: int, surface: str) -> Span:
         token = self.pieces[number][1][0]
-        wanted = "".join(map(_bare, surface))
-        text, cursor = self.texts[self.here], self.cursors[self.here]
-        if not wanted:
-            return Span(self.here, text.at(cursor), text.at(cursor))
-        start = text.find(wanted, cursor)
-        if start is None and _HIDDEN.fullmatch(self.tokens[token]):
-            start, wanted = cursor, text.signs[cursor : self._hidden_end(number)]
-        is_last = self.here + 1 >= len(self.texts) or self.segments is not None
-        if (start is None or not wanted) and not is_last and text.is_done(cursor):
-            self.here += 1
-            return self._place(number, surface)
-        if start is None or not wanted:
+        normalized = "".join(map(_normalize, surface))
+        text, cursor = self.texts[self.segment], self.cursors[self.segment]
+        if not normalized:
+            return Span(self.segment, text.position_of(cursor), text.position_of(cursor))
+        start = text.find(normalized, cursor)
+        if start is None and _PLACEHOLDER.fullmatch(self.tokens[token]):
+            start, normalized = cursor, text.characters[cursor : self._placeholder_end(number)]
+        is_last = self.segment + 1 >= len(self.texts) or self.segments is not None
+        if (start is None or not normalized) and not is_last and text.has_no_more_letters(cursor):
+            self.segment += 1
+            return self._locate(number, surface)
+        if start is None or not normalized:
             raise self._alignment_fault(token)
-        self.cursors[self.here] = start + len(wanted)
-        return Span(self.here, *text.span(start, start + len(wanted)))
+        self.cursors[self.segment] = start + len(normalized)
+        return Span(self.segment, *text.span(start, start + len(normalized)))
 
-    def _hidden_end(self, number: int) -> int:
-        """Where the signs behind an unknown token end: with a word, or a sign, so that the next token fits."""
-        text, cursor = self.texts[self.here], self.cursors[self.here]
-        word, run = (self._sign(_end(shape, text.text, text.at(cursor))) for shape in (_WORD, _RUN))
+    def _placeholder_end(self, number: int) -> int:
+        """The end of the characters that a placeholder covers, chosen so that the next token matches."""
+        text, cursor = self.texts[self.segment], self.cursors[self.segment]
+        word, run = (
+            self._character_index(_end(pattern, text.text, text.position_of(cursor))) for pattern in (_WORD, _RUN)
+        )
         ends = [word, run, *range(cursor + 1, run)]
-        later = next(((surface, members[0]) for surface, members in self.pieces[number + 1 :] if surface), ("", -1))
-        is_hidden = later[1] >= 0 and _HIDDEN.fullmatch(self.tokens[later[1]])
-        wanted = "" if is_hidden else "".join(map(_bare, later[0]))
-        fits = (end for end in ends if not wanted or text.signs.startswith(wanted, end) or text.is_done(end))
+        following = next(((surface, members[0]) for surface, members in self.pieces[number + 1 :] if surface), ("", -1))
+        is_placeholder = following[1] >= 0 and _PLACEHOLDER.fullmatch(self.tokens[following[1]])
+        normalized = "" if is_placeholder else "".join(map(_normalize, following[0]))
+        fits = (
+            end
+            for end in ends
+            if not normalized or text.characters.startswith(normalized, end) or text.has_no_more_letters(end)
+        )
         return next(fits, ends[0])
 
-    def _sign(self, place: int) -> int:
-        """The first sign at or after a character."""
-        text = self.texts[self.here]
+    def _character_index(self, position: int) -> int:
+        """The index of the first normalized character at or after a position."""
+        text = self.texts[self.segment]
         return next(
-            (n for n in range(self.cursors[self.here], len(text.where)) if text.where[n] >= place), len(text.where)
+            (
+                index
+                for index in range(self.cursors[self.segment], len(text.positions))
+                if text.positions[index] >= position
+            ),
+            len(text.positions),
         )
 
     def _alignment_fault(self, token: int) -> AlignmentFault:
-        text = self.texts[self.here]
-        at = text.at(self.cursors[self.here])
-        which = f"text {self.here + 1}" if len(self.texts) > 1 else "the text"
+        text = self.texts[self.segment]
+        position = text.position_of(self.cursors[self.segment])
+        which = f"text {self.segment + 1}" if len(self.texts) > 1 else "the text"
         name = f"token {token + 1} of {len(self.tokens)}, {self.tokens[token]!r}, cannot be placed in {which}"
-        if text.is_done(self.cursors[self.here]):
-            reason = f"{name}: it ends before, with …{text.text[max(0, at - _AROUND) :]!r}"
+        if text.has_no_more_letters(self.cursors[self.segment]):
+            reason = f"{name}: the text ends before it, with …{text.text[max(0, position - _CONTEXT) :]!r}"
         else:
-            around = text.text[max(0, at - _AROUND // 2) : at + _AROUND]
-            reason = f"{name}: expected at character {at}, where {around!r} stands"
+            context = text.text[max(0, position - _CONTEXT // 2) : position + _CONTEXT]
+            reason = f"{name}: expected at character {position}, where the text has {context!r}"
         return AlignmentFault(reason, token)
 
 
-def _end(shape: re.Pattern[str], text: str, start: int) -> int:
-    match = shape.match(text, start)
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
     return start if match is None else match.end()
 
 
-# A token without its marks, or the bytes it stands for.
-_Style = Callable[[str], str | bytes]
+# Removes the marks of a token, or gives the bytes that it encodes.
+_Decoder = Callable[[str], str | bytes]
 
 
-def _pieces(tokens: Sequence[str], style: _Style) -> Iterator[tuple[str | None, list[int]]]:
-    """The letters of each token; None for special ones. Tokens that share a character come together."""
+def _pieces(tokens: Sequence[str], decoder: _Decoder) -> Iterator[tuple[str | None, list[int]]]:
+    """Groups of tokens with their text (None for special tokens). Tokens that share a character form one group."""
     content, members = b"", list[int]()
     for number, token in enumerate(tokens):
         is_special = not token or SPECIAL.fullmatch(token) is not None
-        surface = "" if is_special else style(token)
+        surface = "" if is_special else decoder(token)
         if members and (is_special or isinstance(surface, str)):
             yield content.decode(errors="replace"), members
             content, members = b"", []
@@ -194,14 +208,14 @@ def _pieces(tokens: Sequence[str], style: _Style) -> Iterator[tuple[str | None, 
             yield surface, [number]
         else:
             content, members = content + surface, [*members, number]
-            if _is_whole(content):
+            if _is_complete(content):
                 yield content.decode(errors="replace"), members
                 content, members = b"", []
     if members:
         yield content.decode(errors="replace"), members
 
 
-def _is_whole(content: bytes) -> bool:
+def _is_complete(content: bytes) -> bool:
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -209,61 +223,65 @@ def _is_whole(content: bytes) -> bool:
     return True
 
 
-def _as_it_is(token: str) -> str | bytes:
+def _decode_verbatim(token: str) -> str | bytes:
     return token
 
 
-def _word_piece(token: str) -> str | bytes:
+def _decode_word_piece(token: str) -> str | bytes:
     return token[2:] if token.startswith("##") and len(token) > 2 else token
 
 
-def _sentence_piece(token: str) -> str | bytes:
+def _decode_sentence_piece(token: str) -> str | bytes:
     byte = _BYTE.fullmatch(token)
     return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ")
 
 
-def _byte_level(token: str) -> str | bytes:
-    if _HIDDEN.fullmatch(token) or not all(sign in _BYTES for sign in token):
+def _decode_byte_level(token: str) -> str | bytes:
+    if _PLACEHOLDER.fullmatch(token) or not all(character in _BYTE_OF for character in token):
         return token
-    return bytes(_BYTES[sign] for sign in token)
+    return bytes(_BYTE_OF[character] for character in token)
 
 
-def _with_end(token: str) -> str | bytes:
+def _decode_end_mark(token: str) -> str | bytes:
     return token.removesuffix("</w>").removesuffix("@@")
 
 
-def _bytes() -> dict[str, int]:
-    """How byte-level vocabularies write bytes: the visible ones as they are, the others as letters from 256 on."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in set(shown)]
-    return {chr(byte): byte for byte in shown} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+def _byte_table() -> dict[str, int]:
+    """The byte of each character of byte-level vocabularies: visible bytes as they are, others from 256 on."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    invisible = [byte for byte in range(256) if byte not in set(visible)]
+    return {chr(byte): byte for byte in visible} | {chr(256 + index): byte for index, byte in enumerate(invisible)}
 
 
-_BYTES: Final = _bytes()
-_MARKS: Final[tuple[tuple[str, _Style], ...]] = (
-    ("Ġ", _byte_level),
-    ("Ċ", _byte_level),
-    ("▁", _sentence_piece),
-    ("<0x", _sentence_piece),
-    ("##", _word_piece),
-    ("</w>", _with_end),
-    ("@@", _with_end),
+_BYTE_OF: Final = _byte_table()
+_MARK_DECODERS: Final[tuple[tuple[str, _Decoder], ...]] = (
+    ("Ġ", _decode_byte_level),
+    ("Ċ", _decode_byte_level),
+    ("▁", _decode_sentence_piece),
+    ("<0x", _decode_sentence_piece),
+    ("##", _decode_word_piece),
+    ("</w>", _decode_end_mark),
+    ("@@", _decode_end_mark),
 )
 
 
-def _styles(tokens: Sequence[str], texts: Sequence[str]) -> list[_Style]:
-    """The ways to read tokens, the likeliest first: marks tell, unless the text itself has them."""
-    seen = [style for mark, style in _MARKS if any(mark in one for one in tokens) and not any(mark in t for t in texts)]
-    rest = [_as_it_is, *(style for _, style in _MARKS)]
-    return list(dict.fromkeys([*seen, *rest]))
+def _decoders(tokens: Sequence[str], texts: Sequence[str]) -> list[_Decoder]:
+    """The decoders to try, likeliest first: those whose marks occur in the tokens and not in the texts."""
+    marked = [
+        decoder
+        for mark, decoder in _MARK_DECODERS
+        if any(mark in token for token in tokens) and not any(mark in text for text in texts)
+    ]
+    fallback = [_decode_verbatim, *(decoder for _, decoder in _MARK_DECODERS)]
+    return list(dict.fromkeys([*marked, *fallback]))
 
 
 @cache
-def _bare(sign: str) -> str:
-    """A character as it is compared; nothing for white space, accents and what cannot be seen."""
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sign).casefold())
-    return "".join(one for one in folded if not one.isspace() and one != "\ufffd" and _is_seen(one))
+def _normalize(character: str) -> str:
+    """The normalized form of a character. Empty for white space, accents and invisible characters."""
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+    return "".join(letter for letter in folded if not letter.isspace() and letter != "\ufffd" and _is_visible(letter))
 
 
-def _is_seen(sign: str) -> bool:
-    return unicodedata.category(sign) not in ("Mn", "Cc", "Cf")
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character) not in ("Mn", "Cc", "Cf")

@@ -1,4 +1,4 @@
-"""Rows of other tools tied to the data: matched by id or order, tokens by their characters. All faults at once."""
+"""Rows of other tools, matched with the data by id or order, with aligned tokens. One error reports all faults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,17 @@ from didact.errors import DataError
 from didact.importers.align import align
 from didact.importers.parsed import Fault, ParsedFile, ParsedRow
 
-_ROUNDING: Final = 1e-2  # by which scores of half precision, or printed with few digits, may miss their sum
+_ROUNDING: Final = 1e-2  # tolerance of sums of scores in half precision or with few digits
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedRows:
-    """Units of the data's own texts. `rows` are places in the data; `special` tokens were left out."""
+    """Units and scores on the texts of the data.
+
+    `rows` are indices into the data; `sources` are the parsed rows in the same order. The units of row i are
+    `bounds[i]` to `bounds[i + 1]`. `special` counts the special tokens, which are left out. `by_order` says that rows
+    were matched by their order.
+    """
 
     sources: tuple[ParsedRow, ...]
     rows: tuple[int, ...]
@@ -31,113 +36,131 @@ class AlignedRows:
 
 
 def align_rows(parsed: ParsedFile, rows: Sequence[Row], *, kind: str | None = None, order: bool = True) -> AlignedRows:
-    """The scores of a source on the characters of the data. Without ids rows are taken in `order`, if that is known."""
+    """Match the rows of a source with `rows`, and its tokens with their characters.
+
+    Rows without ids are matched by their order, if `order` says that the data have one. Raises `DataError` with all
+    faults.
+    """
     faults = list(parsed.faults)
     if not parsed.rows and not faults:
-        raise DataError(f"{parsed.name} holds no rows.")
-    by_order = bool(parsed.rows) and all(sources.id is None for sources in parsed.rows)
-    matched = _ordered(parsed, rows, faults, order=order) if by_order else _named(parsed, rows, faults)
+        raise DataError(f"{parsed.name} contains no rows.")
+    by_order = bool(parsed.rows) and all(parsed_row.id is None for parsed_row in parsed.rows)
+    matched = _match_by_order(parsed, rows, faults, order=order) if by_order else _match_by_id(parsed, rows, faults)
     units: list[tuple[str, Span, float]] = []
     counts: list[int] = []
     special = 0
-    for sources, row in matched:
+    for parsed_row, row in matched:
         try:
-            mine, dropped = _units(sources, rows[row], kind)
+            row_units, row_special = _units(parsed_row, rows[row], kind)
         except Fault as fault:
             name = f" (row {rows[row].id!r})"
-            faults.append(f"{parsed.name} {sources.where}{name}: {fault}")
+            faults.append(f"{parsed.name} {parsed_row.where}{name}: {fault}")
             continue
-        units += mine
-        counts.append(len(mine))
-        special += dropped
+        units += row_units
+        counts.append(len(row_units))
+        special += row_special
     if faults:
-        how = " Its rows have no ids and were taken in the order of the data; is that the same?" if by_order else ""
-        raise DataError(f"{parsed.name} cannot be read, and nothing of it was loaded.{how}", faults)
-    places = np.array([place for _, place, _ in units], dtype=np.int64).reshape(-1, 3)
+        hint = (
+            " Its rows have no ids and were matched in order. Check that the data have the same order."
+            if by_order
+            else ""
+        )
+        raise DataError(f"{parsed.name} cannot be read, and none of it was loaded.{hint}", faults)
+    spans = np.array([span for _, span, _ in units], dtype=np.int64).reshape(-1, 3)
     return AlignedRows(
-        sources=tuple(sources for sources, _ in matched),
+        sources=tuple(parsed_row for parsed_row, _ in matched),
         rows=tuple(row for _, row in matched),
         bounds=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         tokens=tuple(token for token, _, _ in units),
-        segments=places[:, 0],
-        offsets=places[:, 1:],
+        segments=spans[:, 0],
+        offsets=spans[:, 1:],
         scores=np.array([score for _, _, score in units], dtype=np.float64),
         special=special,
         by_order=by_order,
     )
 
 
-def _ordered(parsed: ParsedFile, rows: Sequence[Row], faults: list[str], *, order: bool) -> list[tuple[ParsedRow, int]]:
+def _match_by_order(
+    parsed: ParsedFile, rows: Sequence[Row], faults: list[str], *, order: bool
+) -> list[tuple[ParsedRow, int]]:
     count = len(parsed.rows)
     if not order:
-        faults.append(f"{parsed.name}: its {count} rows have no ids, and a data set has several splits. Choose a split")
+        faults.append(
+            f"{parsed.name}: its {count} rows have no ids, and the data set has several splits. Choose a split"
+        )
         return []
     if count != len(rows) and not parsed.faults:
         faults.append(
-            f"{parsed.name}: its {count} rows have no ids, and the data have {len(rows)} rows. Give the rows that "
-            "were explained, in their order, or write ids"
+            f"{parsed.name}: its {count} rows have no ids, but the data have {len(rows)} rows. Pass the rows that "
+            "were explained, in the same order, or add ids"
         )
     return list(zip(parsed.rows, range(len(rows)), strict=True)) if count == len(rows) else []
 
 
-def _named(parsed: ParsedFile, rows: Sequence[Row], faults: list[str]) -> list[tuple[ParsedRow, int]]:
-    known = {row.id: place for place, row in enumerate(rows)}
-    found: list[tuple[ParsedRow, int]] = []
-    first: dict[str, str] = {}
-    for sources in parsed.rows:
-        start = f"{parsed.name} {sources.where}"
-        if sources.id is None:
-            faults.append(f"{start}: has no id, and other rows have one")
-        elif sources.id not in known:
-            faults.append(f"{start} (row {sources.id!r}): the data have no row of this id; theirs are {_few(known)}")
-        elif sources.id in first:
-            faults.append(f"{start} (row {sources.id!r}): the id stands twice, first in {first[sources.id]}")
+def _match_by_id(parsed: ParsedFile, rows: Sequence[Row], faults: list[str]) -> list[tuple[ParsedRow, int]]:
+    index_of = {row.id: index for index, row in enumerate(rows)}
+    matched: list[tuple[ParsedRow, int]] = []
+    first_places: dict[str, str] = {}
+    for parsed_row in parsed.rows:
+        prefix = f"{parsed.name} {parsed_row.where}"
+        if parsed_row.id is None:
+            faults.append(f"{prefix}: has no id, but other rows have one")
+        elif parsed_row.id not in index_of:
+            faults.append(
+                f"{prefix} (row {parsed_row.id!r}): the data have no row with this id; their ids are {_few(index_of)}"
+            )
+        elif parsed_row.id in first_places:
+            faults.append(
+                f"{prefix} (row {parsed_row.id!r}): the id is repeated, first in {first_places[parsed_row.id]}"
+            )
         else:
-            found.append((sources, known[sources.id]))
-            first[sources.id] = sources.where
-    return found
+            matched.append((parsed_row, index_of[parsed_row.id]))
+            first_places[parsed_row.id] = parsed_row.where
+    return matched
 
 
-def _units(sources: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
-    """What stands in the texts, and how many tokens do not."""
-    tokens, scores = sources.tokens, sources.scores
+def _units(parsed_row: ParsedRow, row: Row, kind: str | None) -> tuple[list[tuple[str, Span, float]], int]:
+    """Token, span and score of each unit of a row, and the number of tokens that are not in its texts."""
+    tokens, scores = parsed_row.tokens, parsed_row.scores
     if len(tokens) != len(scores):
         raise Fault(f"has {len(tokens)} tokens and {len(scores)} scores; each token has one")
-    places = (
-        sources.places if sources.places is not None else align(tokens, row.texts, _segments(sources, len(row.texts)))
+    spans = (
+        parsed_row.spans
+        if parsed_row.spans is not None
+        else align(tokens, row.texts, _segments(parsed_row, len(row.texts)))
     )
     units = []
-    for number, (token, place, score) in enumerate(zip(tokens, places, scores.tolist(), strict=True), 1):
-        if place is None:
+    for number, (token, span, score) in enumerate(zip(tokens, spans, scores.tolist(), strict=True), 1):
+        if span is None:
             continue
         name = f"token {number} of {len(tokens)}, {token!r},"
         if not np.isfinite(score):
-            raise Fault(f"{name} scores {score}; scores are finite")
+            raise Fault(f"{name} scores {score}; scores must be finite")
         if kind not in (None, "signed") and score < 0:
-            raise Fault(f"{name} scores {score:g}; scores of kind {kind!r} are not negative")
+            raise Fault(f"{name} scores {score:g}; scores of kind {kind!r} must not be negative")
         if kind == "binary" and score not in (0, 1):
-            raise Fault(f"{name} scores {score:g}; marks (kind 'binary') are 0 or 1")
-        units.append((row.texts[place.segment][place.start : place.end] or token, place, score))
+            raise Fault(f"{name} scores {score:g}; marks (kind 'binary') must be 0 or 1")
+        units.append((row.texts[span.segment][span.start : span.end] or token, span, score))
     if kind == "distribution" and abs(scores.sum() - 1) > _ROUNDING:
-        raise Fault(f"its scores sum to {scores.sum():g}; scores of kind 'distribution' sum to 1")
+        raise Fault(f"its scores sum to {scores.sum():g}; scores of kind 'distribution' must sum to 1")
     if not units:
-        raise Fault(f"none of its {len(tokens)} tokens stands in the text")
+        raise Fault(f"none of its {len(tokens)} tokens is in the text")
     return units, len(tokens) - len(units)
 
 
-def _segments(sources: ParsedRow, texts: int) -> Sequence[int] | None:
-    """The text of each token; None where that is not told, or all are said to be of the first."""
-    told = sources.segments
-    if told is None:
+def _segments(parsed_row: ParsedRow, texts: int) -> Sequence[int] | None:
+    """The segment of each token. None if unknown, or if no token is said to be in the last text."""
+    segments = parsed_row.segments
+    if segments is None:
         return None
-    if len(told) != len(sources.tokens):
-        raise Fault(f"has {len(sources.tokens)} tokens and {len(told)} segments; each token has one")
-    last = max(told, default=0)
+    if len(segments) != len(parsed_row.tokens):
+        raise Fault(f"has {len(parsed_row.tokens)} tokens and {len(segments)} segments; each token has one")
+    last = max(segments, default=0)
     if last >= texts:
         raise Fault(f"has tokens of segment {last} (counted from 0), and the row has {texts} text{'s'[: texts - 1]}")
-    return told if last == texts - 1 else None
+    return segments if last == texts - 1 else None
 
 
 def _few(names: dict[str, int]) -> str:
-    shown = ", ".join(map(repr, list(names)[:3]))
-    return f"{shown}, …" if len(names) > 3 else shown
+    listed = ", ".join(map(repr, list(names)[:3]))
+    return f"{listed}, …" if len(names) > 3 else listed

@@ -1,4 +1,4 @@
-"""Which format a source has, where that can be told from what it holds."""
+"""Detection of the format of a source from its content."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,50 +14,50 @@ _PICKLED = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
 
 
 def detect_format(source: Any) -> str:
-    """The name of a format; an error tells what could be given."""
+    """The name of the format. Raises `OptionError` or `DataError`, with what to pass instead, if it is unknown."""
     if isinstance(source, Path):
-        found = _of_path(source)
-        what = str(source)
+        format_name = _format_of_path(source)
+        name = str(source)
     else:
-        found, what = _of_object(source), f"An object of type {type(source).__name__}"
-    if found is None:
-        raise OptionError(f"{what} does not tell its format. Say which it is: format={_choices()}.")
-    return found
+        format_name, name = _format_of_object(source), f"An object of type {type(source).__name__}"
+    if format_name is None:
+        raise OptionError(f"{name} has an unknown format. State it: format={_choices()}.")
+    return format_name
 
 
-def _of_path(path: Path) -> str | None:
+def _format_of_path(path: Path) -> str | None:
     name = path.name.lower()
     if name.endswith(_PICKLED):
         raise DataError(
-            f"{path} looks pickled, and didact never unpickles. Load it where you trust it, and give the tensors, or "
-            "save them: numpy.savez(path, scores=…, tokens=…)."
+            f"{path} looks pickled, and didact never unpickles. If you trust it, load it yourself and pass the "
+            "tensors, or save them: numpy.savez(path, scores=…, tokens=…)."
         )
     if path.is_dir():
         raise DataError(f"{path} is a folder. Name the file that holds the explanations.")
     if name.endswith((".parquet", ".arrow")):
         raise DataError(
-            f"{path} was not written by didact, or is damaged. Tables of other tools are not read: write the rows as "
+            f"{path} was not written by didact, or is damaged. Tables of other tools cannot be read: write the rows as "
             'JSON lines, {"id": …, "tokens": […], "attributions": […]}.'
         )
     if name.endswith((".npz", ".npy")):
-        held = arrays(path)
-        return "shap" if "values" in held else "arrays" if "scores" in held else None
+        fields = arrays(path)
+        return "shap" if "values" in fields else "arrays" if "scores" in fields else None
     content = content_of(path)
-    first = next((record for record in map(_record, content.splitlines()) if record), None)
+    first = next((record for record in map(_parse_object, content.splitlines()) if record), None)
     if first is None and content.lstrip().startswith("["):
-        whole = _parsed(content)
-        first = whole[0] if isinstance(whole, list) and whole and isinstance(whole[0], dict) else None
-    if first is not None and (found := _of_record(first)):
-        return found
-    # Indented, or cut off: what stands in it tells.
+        document = _parse_json(content)
+        first = document[0] if isinstance(document, list) and document and isinstance(document[0], dict) else None
+    if first is not None and (format_name := _format_of_record(first)):
+        return format_name
+    # An indented or truncated document: look for keys of inseq.
     return "inseq" if '"sequence_attributions"' in content or '"__instance_type__"' in content else None
 
 
-def _of_object(source: Any) -> str | None:
+def _format_of_object(source: Any) -> str | None:
     if isinstance(source, Mapping):
         return "arrays" if "scores" in source else None
     if hasattr(source, "sequence_attributions"):
-        raise OptionError("Attributions of inseq are read from a file: out.save('x.json').")
+        raise OptionError("Attributions of inseq are read from a file. Save them first: out.save('x.json').")
     if hasattr(source, "values") and hasattr(source, "data") and hasattr(source, "base_values"):
         return "shap"
     if isinstance(source, tuple) and len(source) == 2:
@@ -65,17 +65,17 @@ def _of_object(source: Any) -> str | None:
     if is_record(source) or (isinstance(source, Sequence) and source and is_record(source[0])):
         return "captum"
     if isinstance(source, Sequence) and source and isinstance(source[0], dict):
-        return _of_record(source[0])
+        return _format_of_record(source[0])
     if is_scores_only(source):
         raise OptionError(
-            f"Scores alone ({type(source).__name__}) do not say which tokens they belong to. Give (scores, tokens), "
-            "with one list of tokens for each row: read_explanations((scores, tokens), rows)."
+            f"Scores without tokens ({type(source).__name__}) cannot be placed in the texts. Pass (scores, tokens), "
+            "with one list of tokens per row: read_explanations((scores, tokens), rows)."
         )
     return None
 
 
 def is_scores_only(source: Any) -> bool:
-    """Whether this is nothing but numbers: a tensor, an array, or lists of either or of numbers."""
+    """Whether a source consists only of numbers: a tensor, an array, or lists of these or of numbers."""
     if hasattr(source, "ndim") and hasattr(source, "dtype"):
         return True
     if not isinstance(source, list) or not source:
@@ -83,7 +83,7 @@ def is_scores_only(source: Any) -> bool:
     return isinstance(source[0], int | float) or is_scores_only(source[0])
 
 
-def _of_record(record: Mapping[str, object]) -> str | None:
+def _format_of_record(record: Mapping[str, object]) -> str | None:
     if "annotation_id" in record or "rationales" in record:
         return "eraser"
     if "sequence_attributions" in record or "__instance_type__" in record:
@@ -91,12 +91,12 @@ def _of_record(record: Mapping[str, object]) -> str | None:
     return "jsonl" if "attributions" in record else None
 
 
-def _record(line: str) -> dict[str, object] | None:
-    found = _parsed(line) if line.lstrip().startswith("{") else None
-    return found if isinstance(found, dict) else None
+def _parse_object(line: str) -> dict[str, object] | None:
+    value = _parse_json(line) if line.lstrip().startswith("{") else None
+    return value if isinstance(value, dict) else None
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -104,5 +104,5 @@ def _parsed(text: str) -> Any:
 
 
 def _choices() -> str:
-    *rest, last = map(repr, FORMATS)
-    return f"{', '.join(rest)} or {last}"
+    *others, last = map(repr, FORMATS)
+    return f"{', '.join(others)} or {last}"

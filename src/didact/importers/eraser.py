@@ -1,8 +1,8 @@
-"""The prediction format of the ERASER benchmark (DeYoung et al. 2020): one line per row, tokens parted by white space.
+"""Format `eraser`: predictions of the ERASER benchmark (DeYoung et al. 2020), one line per row, on whitespace tokens.
 
 `{"annotation_id", "rationales": [{"docid", "hard_rationale_predictions": [{"start_token", "end_token"}],
 "soft_rationale_predictions": [float]}], "classification", "classification_scores"}`. A rationale belongs to the text
-whose name its docid ends with (`17_hypothesis`); where no docid tells, there is one for each text, in their order.
+whose name ends its docid (`17_hypothesis`). If docids do not end with such names, there is one per text, in order.
 """
 
 import json
@@ -18,115 +18,139 @@ from didact.data import fields
 from didact.errors import OptionError, ShapeError
 from didact.files.atomic import ensure_parent, write_text
 from didact.importers.files import records
-from didact.importers.parsed import Fault, ImportOptions, ParsedFile, ParsedRow, named, numbers, present, shown
+from didact.importers.parsed import (
+    Fault,
+    ImportOptions,
+    ParsedFile,
+    ParsedRow,
+    numbers,
+    optional_id,
+    required,
+    short_repr,
+)
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 from didact.results.task_kinds import TASK_KINDS, task_kind
 
 HARD, SOFT = "hard_rationale_predictions", "soft_rationale_predictions"
-# What data sets call their first and second text.
+# The names of first and second texts in data sets.
 _PAIRS = [kind.segments for kind in TASK_KINDS.values() if len(kind.segments) == 2]
-NAMES = tuple(zip(*_PAIRS, ("premise", "hypothesis"), strict=True))
+_SEGMENT_NAMES = tuple(zip(*_PAIRS, ("premise", "hypothesis"), strict=True))
 
 
 def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) -> ParsedFile:
-    """Soft scores where all rows have them; hard marks where none has, or where kind 'binary' is asked for."""
+    """Read soft scores if all rows have them; hard marks if no row has them, or for kind 'binary'."""
     parsed = ParsedFile(name)
-    known = {row.id: row for row in rows}
-    found = []
+    row_of = {row.id: row for row in rows}
+    entries = []
     for where, record in records(source, parsed):
         with parsed.reading(where):
-            id = named(present(record, "annotation_id"), "annotation_id")
-            given = present(record, "rationales")
-            if not isinstance(given, list | tuple):
-                raise Fault(f"'rationales' are {shown(given)}, where a list belongs")
-            found.append((where, str(id), record, [_checked(one) for one in given]))
-    is_soft = [all(one.get(SOFT) is not None for one in given) and bool(given) for _, _, _, given in found]
+            id = optional_id(required(record, "annotation_id"), "annotation_id")
+            rationales = required(record, "rationales")
+            if not isinstance(rationales, list | tuple):
+                raise Fault(f"'rationales' are {short_repr(rationales)}, where a list belongs")
+            entries.append((where, str(id), record, [_checked_rationale(rationale) for rationale in rationales]))
+    is_soft = [
+        all(rationale.get(SOFT) is not None for rationale in rationales) and bool(rationales)
+        for _, _, _, rationales in entries
+    ]
     parsed.is_marked = options.kind == "binary" or not any(is_soft)
-    for (where, id, record, given), soft in zip(found, is_soft, strict=True):
+    for (where, id, record, rationales), soft in zip(entries, is_soft, strict=True):
         with parsed.reading(where, id):
             if not soft and not parsed.is_marked:
-                raise Fault(f"has no {SOFT!r}, and other rows have; kind='binary' reads the hard marks of all")
-            if id in known:
-                parsed.rows.append(_row(where, id, record, given, known[id].texts, is_marked=parsed.is_marked))
-            else:  # told with the other unknown rows, once all are read
+                raise Fault(f"has no {SOFT!r}, but other rows have; kind='binary' reads the hard marks of all rows")
+            if id in row_of:
+                parsed.rows.append(_row(where, id, record, rationales, row_of[id].texts, is_marked=parsed.is_marked))
+            else:  # `align_rows` reports unknown ids
                 parsed.rows.append(ParsedRow(where, id, (), np.zeros(0)))
     return parsed
 
 
-def _checked(one: Any) -> Mapping[str, object]:
-    present(one, "docid")
-    if one.get(HARD) is None and one.get(SOFT) is None:
-        raise Fault(f"the rationale of {shown(one['docid'])} has neither {HARD!r} nor {SOFT!r}")
-    return dict(one)
+def _checked_rationale(rationale: Any) -> Mapping[str, object]:
+    required(rationale, "docid")
+    if rationale.get(HARD) is None and rationale.get(SOFT) is None:
+        raise Fault(f"the rationale of {short_repr(rationale['docid'])} has neither {HARD!r} nor {SOFT!r}")
+    return dict(rationale)
 
 
 def _row(
     where: str,
     id: str,
     record: Mapping[str, object],
-    given: Sequence[Mapping[str, object]],
+    rationales: Sequence[Mapping[str, object]],
     texts: Sequence[str],
     *,
     is_marked: bool,
 ) -> ParsedRow:
-    tokens, places, scores = [], [], []
-    of = _texts_of(given, len(texts))
+    tokens, spans, scores = [], [], []
+    segments = _segments_of(rationales, len(texts))
     for segment, text in enumerate(texts):
-        mine = fields.tokens(text, segment)
-        one = next((one for one, its in zip(given, of, strict=True) if its == segment), None)
-        if one is None and not is_marked:
+        text_spans = fields.tokens(text, segment)
+        rationale = next(
+            (rationale for rationale, index in zip(rationales, segments, strict=True) if index == segment), None
+        )
+        if rationale is None and not is_marked:
             continue
-        tokens += [text[place.start : place.end] for place in mine]
-        places += mine
-        scores.append(np.zeros(len(mine)) if one is None else _marks(one, mine) if is_marked else _soft(one, mine))
-    said = record.get("classification")
-    if said is not None and not isinstance(said, str):
-        raise Fault(f"'classification' is {shown(said)}, where a class is named")
-    return ParsedRow(where, id, tokens, np.concatenate(scores), places=places, target=said, prediction=said)
+        tokens += [text[span.start : span.end] for span in text_spans]
+        spans += text_spans
+        scores.append(
+            np.zeros(len(text_spans))
+            if rationale is None
+            else _marks(rationale, text_spans)
+            if is_marked
+            else _soft(rationale, text_spans)
+        )
+    prediction = record.get("classification")
+    if prediction is not None and not isinstance(prediction, str):
+        raise Fault(f"'classification' is {short_repr(prediction)}, where the name of a class belongs")
+    return ParsedRow(where, id, tokens, np.concatenate(scores), spans=spans, target=prediction, prediction=prediction)
 
 
-def _texts_of(given: Sequence[Mapping[str, object]], texts: int) -> list[int]:
-    """The number of the text that each rationale is about."""
-    docids = [str(one["docid"]) for one in given]
-    told = [next((n for n in range(min(texts, 2)) if docid.endswith(NAMES[n])), None) for docid in docids]
-    if texts > 1 and all(one is not None for one in told):
-        of = [one for one in told if one is not None]
-    elif len(given) == texts or not given:
-        of = list(range(len(given)))
+def _segments_of(rationales: Sequence[Mapping[str, object]], text_count: int) -> list[int]:
+    """The segment of each rationale."""
+    docids = [str(segment["docid"]) for segment in rationales]
+    named_segments = [
+        next((index for index in range(min(text_count, 2)) if docid.endswith(_SEGMENT_NAMES[index])), None)
+        for docid in docids
+    ]
+    if text_count > 1 and all(segment is not None for segment in named_segments):
+        segments = [segment for segment in named_segments if segment is not None]
+    elif len(rationales) == text_count or not rationales:
+        segments = list(range(len(rationales)))
     else:
         raise Fault(
-            f"has rationales for {len(given)} documents ({', '.join(docids)}), and its row has {texts} "
-            f"text{'s' if texts > 1 else ''}; a docid may end with {' or '.join(sorted({*NAMES[0], *NAMES[1]}))}"
+            f"has rationales for {len(rationales)} documents ({', '.join(docids)}), but its row has {text_count} "
+            f"text{'s' if text_count > 1 else ''}; a docid may "
+            f"end with {' or '.join(sorted({*_SEGMENT_NAMES[0], *_SEGMENT_NAMES[1]}))}"
         )
-    if len(set(of)) < len(of):
+    if len(set(segments)) < len(segments):
         raise Fault(f"has two rationales for the same document ({', '.join(docids)})")
-    return of
+    return segments
 
 
-def _marks(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
-    spans = one.get(HARD)
-    if not isinstance(spans, list | tuple):
-        raise Fault(f"has no list {HARD!r} to take marks from")
-    marks = np.zeros(len(places))
-    for span in spans:
-        start, end = present(span, "start_token"), present(span, "end_token")
-        if not (_is_whole(start) and _is_whole(end) and 0 <= start < end <= len(places)):
-            raise Fault(f"marks the tokens {shown(start)} to {shown(end)} of a text of {len(places)}")
+def _marks(rationale: Mapping[str, object], spans: Sequence[Span]) -> Float[np.ndarray, " token"]:
+    ranges = rationale.get(HARD)
+    if not isinstance(ranges, list | tuple):
+        raise Fault(f"has no list {HARD!r} to read marks from")
+    marks = np.zeros(len(spans))
+    for span in ranges:
+        start, end = required(span, "start_token"), required(span, "end_token")
+        if not (_is_integer(start) and _is_integer(end) and 0 <= start < end <= len(spans)):
+            raise Fault(f"marks the tokens {short_repr(start)} to {short_repr(end)} of a text of {len(spans)}")
         if marks[start:end].any():
-            raise Fault(f"marks the tokens {start} to {end}, and some of them twice")
+            raise Fault(f"marks some of the tokens {start} to {end} twice")
         marks[start:end] = 1
     return marks
 
 
-def _soft(one: Mapping[str, object], places: Sequence[Span]) -> Float[np.ndarray, " token"]:
-    scores = numbers(one[SOFT], repr(SOFT))
-    if len(scores) != len(places):
-        raise Fault(f"has {len(scores)} soft scores for a text of {len(places)} tokens (parted by white space)")
+def _soft(rationale: Mapping[str, object], spans: Sequence[Span]) -> Float[np.ndarray, " token"]:
+    scores = numbers(rationale[SOFT], repr(SOFT))
+    if len(scores) != len(spans):
+        raise Fault(f"has {len(scores)} soft scores for a text of {len(spans)} whitespace tokens")
     return scores
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -139,66 +163,74 @@ def write_eraser(
 ) -> None:
     """Write explanations as ERASER predictions: soft scores, or hard marks for kind 'binary'.
 
-    Units are brought to white-space tokens as `maps.words()` joins pieces. With `k` (a number of tokens, or a fraction)
-    the best ones are marked too. ERASER wants a class only with the probabilities of all, so both are written only
-    where `probabilities` are given.
+    Units become whitespace tokens, as `maps.words()` joins pieces of words. With `k` (a number of tokens, or a
+    fraction) the top tokens are also marked. The ERASER format accepts a class only together with the probabilities of
+    all classes, so both are written only if `probabilities` are passed. Raises `OptionError` for explanations of
+    images, and `ShapeError` if `probabilities` do not fit the rows and classes.
     """
     if maps.is_image:
-        raise OptionError("ERASER holds rationales of texts; these explanations are of images.")
+        raise OptionError("The ERASER format is for texts; these explanations are of images.")
     if probabilities is not None and (maps.classes is None or probabilities.shape != (len(maps), len(maps.classes))):
         raise ShapeError(
-            f"{len(maps)} rows of the classes {maps.classes} do not go with probabilities {probabilities.shape}."
+            f"{len(maps)} rows with the classes {maps.classes} do not fit probabilities of shape {probabilities.shape}."
         )
     lines = []
     for number, row in enumerate(maps):
         record: dict[str, object] = {"annotation_id": row.id, "rationales": _rationales(row, k)}
         if probabilities is not None and maps.classes is not None:
-            chances = dict(zip(maps.classes, probabilities[number].tolist(), strict=True))
-            record |= {"classification": max(chances, key=chances.__getitem__), "classification_scores": chances}
+            probability_of = dict(zip(maps.classes, probabilities[number].tolist(), strict=True))
+            record |= {
+                "classification": max(probability_of, key=probability_of.__getitem__),
+                "classification_scores": probability_of,
+            }
         lines.append(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
     write_text(ensure_parent(Path(path)), "".join(lines))
 
 
 def _rationales(row: RowExplanation, k: float | None) -> list[dict[str, object]]:
-    scores = [_on_tokens(row, segment) for segment in range(len(row.texts))]
-    marks = scores if row.kind == "binary" else None if k is None else _best(scores, k, row.kind)
+    scores = [_token_scores(row, segment) for segment in range(len(row.texts))]
+    marks = scores if row.kind == "binary" else None if k is None else _mark_top(scores, k, row.kind)
     names = task_kind(row.task).segments
-    found = []
-    for segment, mine in enumerate(scores):
-        one: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
+    rationales = []
+    for segment, text_scores in enumerate(scores):
+        rationale: dict[str, object] = {"docid": row.id if len(scores) == 1 else f"{row.id}_{names[segment]}"}
         if marks is not None:
-            one[HARD] = _runs(marks[segment] != 0)
+            rationale[HARD] = _marked_ranges(marks[segment] != 0)
         if row.kind != "binary":
-            one[SOFT] = mine.tolist()
-        found.append(one)
-    return found
+            rationale[SOFT] = text_scores.tolist()
+        rationales.append(rationale)
+    return rationales
 
 
-def _on_tokens(row: RowExplanation, segment: int) -> Float[np.ndarray, " token"]:
-    """Scores that add up are shared among the tokens a unit touches, by characters; others count whole in each."""
-    tokens = np.array([place[1:] for place in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
-    mine = row.segments == segment
-    offsets, scores = row.offsets[mine], row.scores[mine]
+def _token_scores(row: RowExplanation, segment: int) -> Float[np.ndarray, " token"]:
+    """The scores of the whitespace tokens of a text.
+
+    Signed scores and distributions are divided among the tokens that a unit overlaps, by characters. A magnitude counts
+    fully in each of them (root of the sum of squares); a mark marks each of them.
+    """
+    tokens = np.array([span[1:] for span in fields.tokens(row.texts[segment])], dtype=np.int64).reshape(-1, 2)
+    in_segment = row.segments == segment
+    offsets, scores = row.offsets[in_segment], row.scores[in_segment]
     starts = np.maximum(offsets[:, None, 0], tokens[None, :, 0])
     ends = np.minimum(offsets[:, None, 1], tokens[None, :, 1])
-    shared = np.maximum(ends - starts, 0).astype(np.float64)
+    overlap = np.maximum(ends - starts, 0).astype(np.float64)
     if row.kind == "binary":
-        return ((shared * scores[:, None]) > 0).any(0).astype(np.float64)
+        return ((overlap * scores[:, None]) > 0).any(0).astype(np.float64)
     if row.kind == "magnitude":
-        return np.sqrt(((shared > 0) * scores[:, None] ** 2).sum(0))
-    return (shared / np.maximum(shared.sum(1, keepdims=True), 1) * scores[:, None]).sum(0)
+        return np.sqrt(((overlap > 0) * scores[:, None] ** 2).sum(0))
+    return (overlap / np.maximum(overlap.sum(1, keepdims=True), 1) * scores[:, None]).sum(0)
 
 
-def _best(scores: Sequence[np.ndarray], k: float, kind: str) -> list[np.ndarray]:
-    """Marks on the best tokens of the whole row; of equal ones the first."""
-    whole = np.concatenate(scores)
-    ranks = np.abs(whole) if kind == "signed" else whole
-    marks = np.zeros(len(whole))
-    marks[np.argsort(-ranks, kind="stable")[: top_count(k, len(whole))]] = 1
-    return np.split(marks, np.cumsum([len(one) for one in scores])[:-1])
+def _mark_top(scores: Sequence[np.ndarray], k: float, kind: str) -> list[np.ndarray]:
+    """Marks on the top tokens of a row. Of equal tokens the first are marked."""
+    all_scores = np.concatenate(scores)
+    ranks = np.abs(all_scores) if kind == "signed" else all_scores
+    marks = np.zeros(len(all_scores))
+    marks[np.argsort(-ranks, kind="stable")[: top_count(k, len(all_scores))]] = 1
+    return np.split(marks, np.cumsum([len(text_scores) for text_scores in scores])[:-1])
 
 
-def _runs(marks: np.ndarray) -> list[dict[str, int]]:
-    """Marked tokens as spans, neighbours in one."""
+def _marked_ranges(marks: np.ndarray) -> list[dict[str, int]]:
+    """Runs of marked tokens."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(np.int64), [0]])))
     return [{"start_token": int(start), "end_token": int(end)} for start, end in edges.reshape(-1, 2)]

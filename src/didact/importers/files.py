@@ -1,6 +1,6 @@
-"""Files that others wrote: JSON, JSON lines and NumPy archives. Nothing is unpickled.
+"""Readers of JSON, JSON lines and NumPy archives of other tools. They never unpickle.
 
-A damaged file is refused as a whole; damaged lines are told with all other faults.
+A damaged file raises `DataError`. Damaged lines are reported with all other faults.
 """
 
 import gzip
@@ -14,17 +14,17 @@ import numpy as np
 
 from didact.errors import DataError
 from didact.files.unpack import first_line, gunzip, read_archive
-from didact.importers.parsed import ParsedFile, shown
+from didact.importers.parsed import ParsedFile, short_repr
 
 
 def content_of(path: Path) -> str:
-    """The text of a file, gzip-packed or not."""
+    """The text of a file, gzipped or not."""
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gunzip(content, str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path} is cut off or damaged inside its gzip packing ({first_line(error)}).") from None
+        raise DataError(f"{path} is cut off, or its gzip data are damaged ({first_line(error)}).") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not content.strip():
@@ -44,47 +44,47 @@ def document(path: Path) -> Any:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path} is cut off or broken: no JSON can be read from it ({first_line(error)}). Write or copy it again."
+            f"{path} is cut off or broken: it is not valid JSON ({first_line(error)}). Write or copy it again."
         ) from None
 
 
-def records(source: Any, into: ParsedFile) -> list[tuple[str, dict[str, object]]]:
-    """The records of a file, or of a list in memory, each with its place; faults go `into` it."""
+def records(source: Any, parsed: ParsedFile) -> list[tuple[str, dict[str, object]]]:
+    """The records of a file or list, each with its location. Faults are added to `parsed`."""
     if not isinstance(source, Path):
-        return _objects(source, "row", into)
+        return _objects(source, "row", parsed)
     content = content_of(source)
     if content.lstrip().startswith("["):
-        return _objects(document(source), "row", into)
-    found: list[tuple[str, dict[str, object]]] = []
+        return _objects(document(source), "row", parsed)
+    entries: list[tuple[str, dict[str, object]]] = []
     lines = content.rstrip("\r\n").split("\n")
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            one = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            how = "cut off or broken" if number == len(lines) else "broken"
-            into.fault(f"line {number}", f"the line is {how}, no JSON can be read from it ({first_line(error)})")
+            state = "cut off or broken" if number == len(lines) else "broken"
+            parsed.add_fault(f"line {number}", f"the line is {state}: it is not valid JSON ({first_line(error)})")
             continue
-        found += _objects([one], "line", into, first=number)
-    return found
+        entries += _objects([value], "line", parsed, first=number)
+    return entries
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` archive: plain ones only."""
-    advice = "save rows of different lengths padded, or end to end beside 'lengths', and tokens as an array of text"
+    """The arrays of an `.npz` archive. Pickled arrays raise `DataError`."""
+    advice = "pad rows of different lengths, or concatenate them and save 'lengths'; save tokens as an array of text"
     return read_archive(path, example="scores=…, tokens=…", advice=advice)
 
 
 def _objects(
-    values: Sequence[Any] | Any, unit: str, into: ParsedFile, *, first: int = 1
+    values: Sequence[Any] | Any, unit: str, parsed: ParsedFile, *, first: int = 1
 ) -> list[tuple[str, dict[str, object]]]:
-    found: list[tuple[str, dict[str, object]]] = []
+    entries: list[tuple[str, dict[str, object]]] = []
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise DataError(f"Explanations come as a list of records, not as {type(values).__name__}.")
+        raise DataError(f"Explanations must be a list of records, not {type(values).__name__}.")
     for number, value in enumerate(values, first):
         if isinstance(value, dict):
-            found.append((f"{unit} {number}", value))
+            entries.append((f"{unit} {number}", value))
         else:
-            into.fault(f"{unit} {number}", f"is {shown(value)}, where an object belongs")
-    return found
+            parsed.add_fault(f"{unit} {number}", f"is {short_repr(value)}, where an object belongs")
+    return entries

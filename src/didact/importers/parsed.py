@@ -1,4 +1,4 @@
-"""What others wrote, before it is tied to the data: rows of tokens and scores, and what is wrong with them."""
+"""Rows of tokens and scores from other tools, before they are matched with the data, and their faults."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,15 +13,15 @@ from didact.registry import python_number
 
 
 class Fault(ValueError):  # noqa: N818
-    """One fault of one row. Never leaves this room: many of them become one `DataError`."""
+    """One fault of one row. Callers of this package see `DataError`, which collects many of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParsedRow:
-    """One foreign row. `where` names it as people would look it up (`line 3`); `id` is None where the source has none.
+    """One row of another tool. `where` is its location for messages (`line 3`); `id` is None if the source has no ids.
 
-    `segments` say to which text each token belongs, -1 to none. `places` are known where tokens are counted in the
-    data's own texts. A target or prediction that is a number is a class.
+    `segments` give the text of each token, -1 for no text. `spans` are given if tokens are those of the data's own
+    texts. A target or prediction that is a number is a class.
     """
 
     where: str
@@ -29,7 +29,7 @@ class ParsedRow:
     tokens: Sequence[str]
     scores: Float[np.ndarray, " token"]
     segments: Sequence[int] | None = None
-    places: Sequence[Span] | None = None
+    spans: Sequence[Span] | None = None
     target: str | int | None = None
     prediction: str | int | None = None
 
@@ -47,97 +47,97 @@ class ParsedFile:
 
     @contextmanager
     def reading(self, where: str, id: str | None = None) -> Iterator[None]:
-        """A `Fault` while a row is read becomes one of the file's faults."""
+        """A context that collects a `Fault` raised while a row is read."""
         try:
             yield
-        except Fault as fault:
-            self.fault(where, fault, id)
+        except Fault as error:
+            self.add_fault(where, error, id)
 
-    def fault(self, where: str, reason: object, id: str | None = None) -> None:
+    def add_fault(self, where: str, reason: object, id: str | None = None) -> None:
         self.faults.append(f"{self.name} {where}{'' if id is None else f' (row {id!r})'}: {reason}")
 
 
 @dataclass(frozen=True, eq=False)
 class ImportOptions:
-    """What the caller chose: a target, token lists (or a file of them), a kind."""
+    """Options of the caller: a target, token lists (or a file of them), a kind."""
 
     target: str | int | None = None
     tokens: Any = None
     kind: str | None = None
 
 
-def present(record: Any, key: str) -> Any:
-    """A value that must be there."""
+def required(record: Any, key: str) -> Any:
+    """The value of a key. Raises `Fault` if it is missing."""
     if not isinstance(record, dict):
-        raise Fault(f"is {shown(record)}, where an object with {key!r} belongs")
+        raise Fault(f"is {short_repr(record)}, where an object with {key!r} belongs")
     if record.get(key) is None:
         raise Fault(f"has no {key!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
     return record[key]
 
 
-def numbers(value: Any, what: str) -> Float[np.ndarray, " token"]:
-    """One number per token. Whether they are finite is told later, where a token is known by name."""
-    array = plain_array(value, what)
+def numbers(value: Any, name: str) -> Float[np.ndarray, " token"]:
+    """A vector of numbers. They may be infinite or NaN; `align_rows` checks them with the name of the token."""
+    array = float_array(value, name)
     if array.ndim != 1:
-        raise Fault(f"{what} have the shape {array.shape}, where one number per token belongs")
+        raise Fault(f"{name} have the shape {array.shape}, where one number per token belongs")
     return array
 
 
-def whole_numbers(value: Any, what: str) -> list[int]:
-    found = numbers(value, what)
-    wrong = found[~((np.abs(found) < 2**53) & (found == np.floor(found)))]
+def integers(value: Any, name: str) -> list[int]:
+    values = numbers(value, name)
+    wrong = values[~((np.abs(values) < 2**53) & (values == np.floor(values)))]
     if len(wrong):
-        raise Fault(f"{what} hold {wrong[0]:g}, where whole numbers belong")
-    return [int(one) for one in found]
+        raise Fault(f"{name} hold {wrong[0]:g}, where integers belong")
+    return [int(number) for number in values]
 
 
-def plain_array(value: Any, what: str) -> Float[np.ndarray, "..."]:
-    """Numbers of any shape: lists, numpy or torch."""
+def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
+    """An array of numbers of any shape, from lists, numpy or torch."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     if isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
-        raise Fault(f"{what} are {shown(value)}, where numbers belong")
+        raise Fault(f"{name} are {short_repr(value)}, where numbers belong")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise Fault(f"{what} are lists of different lengths, where as many numbers as tokens belong") from None
+        raise Fault(f"{name} are lists of different lengths, where one number per token belongs") from None
     if array.size == 0:
         return np.zeros(array.shape)
     if array.dtype == object or array.dtype.kind not in "iuf":
-        raise Fault(f"{what} hold {_kind(array)}, where numbers belong")
+        raise Fault(f"{name} hold {_kind(array)}, where numbers belong")
     return array.astype(np.float64)
 
 
-def words_in(value: Any, what: str = "'tokens'") -> tuple[str, ...]:
-    """A list of tokens."""
+def token_list(value: Any, name: str = "'tokens'") -> tuple[str, ...]:
+    """The tokens of a list or array."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise Fault(f"{what} are {shown(value)}, where a list of tokens belongs")
-    wrong = [one for one in value if not isinstance(one, str)]
+        raise Fault(f"{name} are {short_repr(value)}, where a list of tokens belongs")
+    wrong = [item for item in value if not isinstance(item, str)]
     if wrong:
-        raise Fault(f"{what} hold {shown(wrong[0])}, where a token belongs")
+        raise Fault(f"{name} hold {short_repr(wrong[0])}, where a token belongs")
     return tuple(value)
 
 
-def named(value: Any, key: str) -> str | None:
-    """An id as text; None where there is none."""
+def optional_id(value: Any, key: str) -> str | None:
+    """An id as text, or None if it is missing or empty."""
     value = python_number(value)
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise Fault(f"{key!r} is {shown(value)}, where a text or a whole number belongs")
+        raise Fault(f"{key!r} is {short_repr(value)}, where a text or an integer belongs")
     return str(value)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def _kind(array: np.ndarray) -> str:
     if array.dtype == object:
-        wrong = next((one for one in array.flat if isinstance(one, bool) or not isinstance(one, int | float)), None)
-        return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else shown(wrong)
+        wrong = next((item for item in array.flat if isinstance(item, bool) or not isinstance(item, int | float)), None)
+        return "lists of different lengths" if isinstance(wrong, list | np.ndarray) else short_repr(wrong)
     return {"U": "text", "S": "bytes", "b": "true and false", "c": "complex numbers"}.get(array.dtype.kind, "others")

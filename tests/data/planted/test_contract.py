@@ -7,7 +7,7 @@ from didact.core.human import HumanTeacher
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
-from didact.data.planted.rules import rationale_alone
+from didact.data.planted.rules import keep_rationale
 from didact.errors import OptionError
 
 SMALL = {"teach": 30, "explain": 20, "train": 20, "dev": 20, "test": 40}
@@ -20,7 +20,7 @@ def test_the_rationale_alone_gives_the_label_of_every_row(data):
 def test_nothing_but_the_rationale_is_read(data):
     """What `label_from` reads: the units in their places, and all else gone."""
     for row in data["test"]:
-        alone = rationale_alone(row)
+        alone = keep_rationale(row)
         if row.image is not None:
             ((top, left, bottom, right),) = row.rationale
             assert np.array_equal(alone[top:bottom, left:right], row.image[top:bottom, left:right])
@@ -138,7 +138,7 @@ def test_a_split_does_not_depend_on_the_size_of_others(generator):
 
 
 def test_options_are_checked(generator):
-    with pytest.raises(OptionError, match="'dev' must be a whole number of at least 0, not -1"):
+    with pytest.raises(OptionError, match="'dev' must be an integer >= 0, not -1"):
         generator(dev=-1)
 
 

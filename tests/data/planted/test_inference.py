@@ -74,10 +74,10 @@ def test_the_oracle_needs_a_claim(data):
     ("options", "message"),
     [
         ({"negation": 2.0}, "'negation' must be a probability from 0 to 1, not 2.0"),
-        ({"attributes": 2}, "'attributes' must be a whole number from 3 to 8, not 2"),
-        ({"stated": 1}, "'stated' must be a whole number of at least 2, not 1"),
+        ({"attributes": 2}, "'attributes' must be an integer from 3 to 8, not 2"),
+        ({"stated": 1}, "'stated' must be an integer >= 2, not 1"),
         ({"stated": 6}, "'stated' must be less than attributes=6, not 6"),
-        ({"fillers": 0}, "'fillers' must be a whole number from 1 to 200, not 0"),
+        ({"fillers": 0}, "'fillers' must be an integer from 1 to 200, not 0"),
     ],
 )
 def test_bad_options_are_named(options, message):

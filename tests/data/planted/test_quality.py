@@ -49,9 +49,9 @@ def test_the_oracle_answers_any_text(planted):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"most_errors": 0}, "'most_errors' must be a whole number of at least 1, not 0"),
-        ({"shortest": 3}, "'shortest' must be a whole number of at least 4, not 3"),
-        ({"longest": 5}, "'longest' must be a whole number of at least 6, not 5"),
+        ({"most_errors": 0}, "'most_errors' must be an integer >= 1, not 0"),
+        ({"shortest": 3}, "'shortest' must be an integer >= 4, not 3"),
+        ({"longest": 5}, "'longest' must be an integer >= 6, not 5"),
         ({"vocabulary": 13}, "'vocabulary' must be at least longest + most_errors = 14, not 13"),
         ({"untranslated": -1.0}, "'untranslated' must be a probability from 0 to 1, not -1.0"),
     ],

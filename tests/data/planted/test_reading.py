@@ -80,10 +80,10 @@ def test_the_oracle_answers_any_text(planted):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"facts": 0}, "'facts' must be a whole number from 1 to 6, not 0"),
-        ({"facts": 7}, "'facts' must be a whole number from 1 to 6, not 7"),
-        ({"people": 13}, "'people' must be a whole number from 1 to 12, not 13"),
-        ({"doings": 5}, "'doings' must be a whole number from 1 to 4, not 5"),
+        ({"facts": 0}, "'facts' must be an integer from 1 to 6, not 0"),
+        ({"facts": 7}, "'facts' must be an integer from 1 to 6, not 7"),
+        ({"people": 13}, "'people' must be an integer from 1 to 12, not 13"),
+        ({"doings": 5}, "'doings' must be an integer from 1 to 4, not 5"),
         ({"by_name": -0.5}, "'by_name' must be a probability from 0 to 1, not -0.5"),
         ({"who": 1.5}, "'who' must be a probability from 0 to 1, not 1.5"),
     ],

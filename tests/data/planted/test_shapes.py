@@ -71,8 +71,8 @@ def test_the_oracle_sees_no_class_without_red(planted):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"glyphs": 0}, "'glyphs' must be a whole number from 1 to 16, not 0"),
-        ({"glyphs": 17}, "'glyphs' must be a whole number from 1 to 16, not 17"),
+        ({"glyphs": 0}, "'glyphs' must be an integer from 1 to 16, not 0"),
+        ({"glyphs": 17}, "'glyphs' must be an integer from 1 to 16, not 17"),
         ({"noise": 1.1}, "'noise' must be a probability from 0 to 1, not 1.1"),
     ],
 )

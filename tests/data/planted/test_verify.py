@@ -94,6 +94,6 @@ def test_it_needs_planted_rows():
     data = sentiment(teach=0, explain=0, train=0, dev=0, test=5)
     with pytest.raises(OptionError, match="'split' is 'dev', which has no rows"):
         verify(data.oracle(), data, split="dev")
-    with pytest.raises(OptionError, match="'rows' must be a whole number of at least 1, not 0"):
+    with pytest.raises(OptionError, match="'rows' must be an integer >= 1, not 0"):
         verify(data.oracle(), data, rows=0)
     assert verify(data.oracle(), data).rows == 5

@@ -1,7 +1,7 @@
 """Planted data: generated tasks whose label is a known function of known units, so the rationale is the truth.
 
-One file per task (`sentiment`, `inference`, `quality`, `reading`, `shapes`), each with a function of the same name and
-nothing but its own rules. `dataset` draws the rows and answers what only a generator can (oracle, redrawn rows);
-`verify` tells whether a trained teacher really reads the planted units. To add a task: one file with `Rules` and a
-function, one line in `didact.data.DATASETS`, one line in the contract test.
+Each task has one file (`sentiment`, `inference`, `quality`, `reading`, `shapes`) with its rules and a function of the
+same name. `dataset` generates the rows, redraws them and makes the oracle; `verify` measures whether a trained teacher
+depends on the planted units. To add a task: write one file with `Rules` and a function, and add one line to
+`didact.data.DATASETS` and one to the contract test.
 """

@@ -1,4 +1,4 @@
-"""Planted rows in splits, with what only their generator knows."""
+"""`PlantedDataset`: generated rows in splits, with their labelling function."""
 
 import hashlib
 import inspect
@@ -9,39 +9,43 @@ from typing import Any, Final
 from didact.core.dataset import SPLITS, Dataset, Split
 from didact.core.row import Label, Row
 from didact.core.teacher import Teacher
-from didact.data.planted.rules import Part, RandomStream, Rules, inputs_of, rationale_alone, whole
+from didact.data.planted.rules import RandomStream, Region, Rules, check_integers, inputs_of, keep_rationale
 from didact.errors import OptionError
 
 SIZES: Final = {"teach": 12_000, "explain": 2_000, "train": 2_000, "dev": 400, "test": 2_000}
-_PATIENCE: Final = 1_000  # draws in a row that bring nothing new, before the space of rows is called too small
+_MAX_REPEATS: Final = 1_000  # repeated draws in succession after which the options are said to allow too few rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlantedDataset(Dataset):
-    """A data set that knows its own labelling function."""
+    """A generated data set with its labelling function, `rules`."""
 
     rules: Rules[Any] = field(kw_only=True)
 
     def oracle(self) -> Teacher:
+        """The labelling function as a teacher."""
         return self.rules.oracle()
 
-    def redraw(self, row: Row, part: Part, seed: int = 0) -> Row:
-        """The row with one part drawn anew, the other kept.
+    def redraw(self, row: Row, region: Region, seed: int = 0) -> Row:
+        """The row with one region redrawn and the other unchanged.
 
-        A new `"rest"` leaves the label as it was; for a new `"rationale"` label and rationale are read again.
+        Redrawing `"rest"` preserves the label. Redrawing `"rationale"` gives a new label and rationale.
         """
-        if part not in ("rest", "rationale"):
-            raise OptionError(f"Option 'part' must be 'rest' or 'rationale', not {part!r}.")
-        dice = RandomStream(seed, self.name, "redraw", part, row.id)
-        return self.rules.row(row.id, self.rules.redraw(inputs_of(row), part, dice))
+        if region not in ("rest", "rationale"):
+            raise OptionError(f"Option 'region' must be 'rest' or 'rationale', not {region!r}.")
+        rng = RandomStream(seed, self.name, "redraw", region, row.id)
+        return self.rules.row(row.id, self.rules.redraw(inputs_of(row), region, rng))
 
     def label_from(self, row: Row) -> Label | None:
-        """The label read from the rationale's units alone, all else gone."""
-        return self.rules.read(rationale_alone(row)).label
+        """The label of the rationale alone, with everything else removed. None if it decides nothing."""
+        return self.rules.read(keep_rationale(row)).label
 
 
 def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
-    """A function that plants a data set by these rules. Its options: a seed, the size of each split, and the rules'."""
+    """A function that generates a data set from these rules.
+
+    Its options are the seed, the size of each split, and the options of the rules.
+    """
 
     def planted(*, seed: int = 0, **options: Any) -> PlantedDataset:
         sizes = {name: options.pop(name, size) for name, size in SIZES.items()}
@@ -57,14 +61,15 @@ def generator(rules: type[Rules[Any]]) -> Callable[..., PlantedDataset]:
 
 
 def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
-    """Draw the splits. No two rows of the data set have the same inputs.
+    """Generate the splits. No two rows of the data set have the same inputs.
 
-    Each split has a stream of its own. Where two splits draw the same inputs the later one, in the order test, dev,
-    train, explain, teach, draws again: a test split never depends on the size of any other.
+    Each split has its own random stream. If two splits draw the same inputs, the later one in the order test, dev,
+    train, explain, teach draws again, so the test split never depends on the size of any other. Raises `OptionError` if
+    the options allow too few different rows.
     """
-    whole(0, **sizes)
-    seen: set[bytes] = set()
-    splits = {name: _split(rules, name, sizes[name], seed, seen) for name in reversed(SPLITS)}
+    check_integers(0, **sizes)
+    used_digests: set[bytes] = set()
+    splits = {name: _split(rules, name, sizes[name], seed, used_digests) for name in reversed(SPLITS)}
     return PlantedDataset(
         rules.name,
         rules.task,
@@ -75,19 +80,19 @@ def plant(rules: Rules[Any], *, seed: int, **sizes: int) -> PlantedDataset:
     )
 
 
-def _split(rules: Rules[Any], name: str, size: int, seed: int, seen: set[bytes]) -> Split:
-    dice, rows, misses = RandomStream(seed, rules.name, name), list[Row](), 0
+def _split(rules: Rules[Any], name: str, size: int, seed: int, used_digests: set[bytes]) -> Split:
+    rng, rows, repeats = RandomStream(seed, rules.name, name), list[Row](), 0
     while len(rows) < size:
-        row = rules.row(f"{name}-{len(rows)}", rules.draw(dice, name))
+        row = rules.row(f"{name}-{len(rows)}", rules.draw(rng, name))
         digest = hashlib.sha256(row.content).digest()
-        if digest not in seen:
-            seen.add(digest)
+        if digest not in used_digests:
+            used_digests.add(digest)
             rows.append(row)
-            misses = 0
-        elif (misses := misses + 1) == _PATIENCE:
+            repeats = 0
+        elif (repeats := repeats + 1) == _MAX_REPEATS:
             raise OptionError(
                 f"Option {name!r} asks for {size} rows, but with these options {rules.name} has too few different "
-                f"ones: after {len(rows)} rows, {misses} draws in a row brought nothing new. Ask for fewer rows, or "
-                "for longer or more varied ones."
+                f"rows: after {len(rows)} rows, {repeats} draws in a row repeated earlier rows. Ask for fewer rows, "
+                "or for longer or more varied ones."
             )
     return Split(name, rows)

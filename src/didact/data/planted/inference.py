@@ -1,4 +1,4 @@
-"""Two texts: the hypothesis states what the premise states, the opposite of it, or what the premise leaves open."""
+"""Planted inference: the hypothesis repeats the premise, contradicts it, or states what the premise leaves open."""
 
 import re
 from typing import ClassVar, Final
@@ -7,8 +7,8 @@ from didact.core.row import Span
 from didact.core.task import PAIR
 from didact.core.words import words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
-from didact.data.planted.texts import FILLERS, either, filler, scatter, spliced, word_at
+from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
+from didact.data.planted.texts import FILLERS, any_word, filler, replace_spans, scatter, word_at
 from didact.errors import OptionError
 
 ATTRIBUTES: Final = (
@@ -25,14 +25,14 @@ NEGATORS: Final = ("not", "never")
 ENTAILMENT, NEUTRAL, CONTRADICTION = range(3)
 
 _ATTRIBUTE: Final = {word: pair for pair in ATTRIBUTES for word in pair}
-_UNITS: Final = re.compile(either([*_ATTRIBUTE, *NEGATORS]))
+_UNITS: Final = re.compile(any_word([*_ATTRIBUTE, *NEGATORS]))
 
 
 class Inference(Rules[Texts]):
-    """Premises state two to `stated` of the `attributes`, each of two opposite values; hypotheses state one.
+    """Premises state two to `stated` of the `attributes`, each with one of two opposite values; hypotheses state one.
 
-    `negation` is the chance of a negator in the hypothesis: it exchanges entailment and contradiction. Classes are
-    equally frequent, and no word of either text tells anything of them.
+    `negation` is the probability of a negator in the hypothesis, which swaps entailment and contradiction. Classes are
+    equally frequent, and no single word of either text is correlated with them.
     """
 
     name = "planted/inference"
@@ -41,22 +41,22 @@ class Inference(Rules[Texts]):
     segments: ClassVar = ("premise", "hypothesis")
 
     def __init__(self, *, attributes: int = 6, stated: int = 4, fillers: int = 50, negation: float = 0.2) -> None:
-        whole(3, len(ATTRIBUTES), attributes=attributes)
-        whole(2, stated=stated)
-        whole(1, len(FILLERS), fillers=fillers)
-        chance(negation=negation)
+        check_integers(3, len(ATTRIBUTES), attributes=attributes)
+        check_integers(2, stated=stated)
+        check_integers(1, len(FILLERS), fillers=fillers)
+        check_probabilities(negation=negation)
         if stated >= attributes:
             raise OptionError(f"Option 'stated' must be less than attributes={attributes}, not {stated}.")
         self.attributes, self.stated = ATTRIBUTES[:attributes], stated
         self.fillers, self.negation = fillers, negation
 
-    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
-        count = dice.between(2, self.stated)
-        premise = [dice.choice(pair) for pair in dice.sample(self.attributes, count)]
-        negators = [dice.choice(NEGATORS)] if dice.chance(self.negation) else []
+    def draw(self, rng: RandomStream, split: str) -> Texts:  # noqa: ARG002
+        count = rng.integer(2, self.stated)
+        premise = [rng.choice(pair) for pair in rng.sample(self.attributes, count)]
+        negators = [rng.choice(NEGATORS)] if rng.bernoulli(self.negation) else []
         return (
-            scatter(premise, count + dice.between(3, 6), dice, fillers=self.fillers),
-            scatter([self._claim(premise, dice), *negators], 2 + dice.between(1, 3), dice, fillers=self.fillers),
+            scatter(premise, count + rng.integer(3, 6), rng, fillers=self.fillers),
+            scatter([self._claim(premise, rng), *negators], 2 + rng.integer(1, 3), rng, fillers=self.fillers),
         )
 
     def read(self, inputs: Texts) -> Truth:
@@ -67,36 +67,36 @@ class Inference(Rules[Texts]):
         claim = next((word for word in claims if word in _ATTRIBUTE), None)
         if claim is None:
             return Truth(None, ())
-        known = next((word for word in stated if word in _ATTRIBUTE[claim]), None)
-        if known is None:
+        stated_word = next((word for word in stated if word in _ATTRIBUTE[claim]), None)
+        if stated_word is None:
             return Truth(NEUTRAL, (claims[claim],))
         negators = [span for word, span in claims.items() if word in NEGATORS]
-        agree = (known == claim) != bool(negators)
-        return Truth(ENTAILMENT if agree else CONTRADICTION, (stated[known], *sorted([claims[claim], *negators])))
+        agree = (stated_word == claim) != bool(negators)
+        return Truth(ENTAILMENT if agree else CONTRADICTION, (stated[stated_word], *sorted([claims[claim], *negators])))
 
-    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
+    def redraw(self, inputs: Texts, region: Region, rng: RandomStream) -> Texts:
         rationale = set(self.read(inputs).rationale)
-        chosen = [span for span in words_of(inputs) if (span in rationale) == (part == "rationale")]
+        redrawn = [span for span in words_of(inputs) if (span in rationale) == (region == "rationale")]
         *stated, claim = [span for span in words_of(inputs) if word_at(inputs, span) in _ATTRIBUTE]
-        # The premise states no attribute twice, and a new rest nothing of what the hypothesis is about.
-        fixed = [claim] if part == "rest" else [span for span in stated if span not in rationale]
-        taken = [_ATTRIBUTE[word_at(inputs, span)] for span in fixed]
-        moved = [span for span in stated if span in chosen]
-        pairs = dice.sample([pair for pair in self.attributes if pair not in taken], len(moved))
-        changes = {span: dice.choice(pair) for span, pair in zip(moved, pairs, strict=True)}
-        if part == "rationale":
-            changes[claim] = self._claim([changes.get(span, word_at(inputs, span)) for span in stated], dice)
-        for span in chosen:
+        # The premise states no attribute twice. A redrawn rest does not state the attribute of the hypothesis.
+        fixed = [claim] if region == "rest" else [span for span in stated if span not in rationale]
+        taken_pairs = [_ATTRIBUTE[word_at(inputs, span)] for span in fixed]
+        moved = [span for span in stated if span in redrawn]
+        pairs = rng.sample([pair for pair in self.attributes if pair not in taken_pairs], len(moved))
+        changes = {span: rng.choice(pair) for span, pair in zip(moved, pairs, strict=True)}
+        if region == "rationale":
+            changes[claim] = self._claim([changes.get(span, word_at(inputs, span)) for span in stated], rng)
+        for span in redrawn:
             if span not in changes:
                 negates = word_at(inputs, span) in NEGATORS
-                changes[span] = dice.choice(NEGATORS) if negates else filler(dice, self.fillers)
-        return spliced(inputs, changes)
+                changes[span] = rng.choice(NEGATORS) if negates else filler(rng, self.fillers)
+        return replace_spans(inputs, changes)
 
-    def _claim(self, premise: list[str], dice: RandomStream) -> str:
-        """A word for the hypothesis: one time in three of an attribute that the premise leaves open."""
+    def _claim(self, premise: list[str], rng: RandomStream) -> str:
+        """A word for the hypothesis. With probability 1/3 its attribute is one that the premise leaves open."""
         stated = [_ATTRIBUTE[word] for word in premise]
         unstated = [pair for pair in self.attributes if pair not in stated]
-        return dice.choice(dice.choice(unstated if dice.chance(1 / 3) else stated))
+        return rng.choice(rng.choice(unstated if rng.bernoulli(1 / 3) else stated))
 
 
 inference = generator(Inference)

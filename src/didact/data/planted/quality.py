@@ -1,4 +1,4 @@
-"""Translations, word by word, with planted errors: the score depends on their number alone."""
+"""Planted translation quality: word-by-word translations. The score depends only on the number of errors."""
 
 from typing import ClassVar, Final
 
@@ -6,14 +6,14 @@ from didact.core.row import Span
 from didact.core.task import REGRESSION
 from didact.core.words import words
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
-from didact.data.planted.texts import listed, spliced, word_at
+from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
+from didact.data.planted.texts import replace_spans, split_words, word_at
 from didact.errors import OptionError
 
-# The words of a language that nobody speaks.
+# Translations into an invented language.
 DICTIONARY: Final = dict(
     entry.split(":")
-    for entry in listed(
+    for entry in split_words(
         """
         apple:pomira bird:velto boat:sanku bread:krupi bridge:toravel candle:lumeno castle:grodan child:mipsi
         cloud:nevura coat:hadrek dog:wuffin door:portel farmer:agrolo fire:branzi fish:pelko flower:zirela
@@ -28,10 +28,11 @@ DICTIONARY: Final = dict(
 
 
 class Quality(Rules[Texts]):
-    """Sources of `shortest` to `longest` different words and their translation in the same order.
+    """Sources of `shortest` to `longest` different words, and their translations in the same order.
 
-    Up to `most_errors` words are wrong, each number equally often: with chance `untranslated` the source word itself,
-    else the translation of a word that is not there. The score is 1 − errors / `most_errors`.
+    0 to `most_errors` words are wrong; each number is equally likely. A wrong word is the source word itself, with
+    probability `untranslated`, or the translation of a word that is not in the source. The score is
+    1 − errors / `most_errors`.
     """
 
     name = "planted/quality"
@@ -47,11 +48,11 @@ class Quality(Rules[Texts]):
         most_errors: int = 4,
         untranslated: float = 0.3,
     ) -> None:
-        whole(1, most_errors=most_errors)
-        whole(most_errors, shortest=shortest)
-        whole(shortest, longest=longest)
-        whole(2, len(DICTIONARY), vocabulary=vocabulary)
-        chance(untranslated=untranslated)
+        check_integers(1, most_errors=most_errors)
+        check_integers(most_errors, shortest=shortest)
+        check_integers(shortest, longest=longest)
+        check_integers(2, len(DICTIONARY), vocabulary=vocabulary)
+        check_probabilities(untranslated=untranslated)
         if vocabulary < longest + most_errors:
             least = longest + most_errors
             raise OptionError(
@@ -64,46 +65,51 @@ class Quality(Rules[Texts]):
     def step(self) -> float:
         return 1 / self.most_errors
 
-    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
-        source = dice.sample(self.words, dice.between(self.shortest, self.longest))
-        wrong = dice.sample(range(len(source)), dice.between(0, self.most_errors))
+    def draw(self, rng: RandomStream, split: str) -> Texts:  # noqa: ARG002
+        source = rng.sample(self.words, rng.integer(self.shortest, self.longest))
+        wrong = rng.sample(range(len(source)), rng.integer(0, self.most_errors))
         target = [
-            self._wrong(word, source, dice) if place in wrong else DICTIONARY[word] for place, word in enumerate(source)
+            self._wrong_translation(word, source, rng) if index in wrong else DICTIONARY[word]
+            for index, word in enumerate(source)
         ]
         return " ".join(source), " ".join(target)
 
     def read(self, inputs: Texts) -> Truth:
         source, target = words(inputs[0], 0), words(inputs[1], 1)
         right = {DICTIONARY.get(word_at(inputs, span)) for span in source}
-        wrong = [place for place, span in enumerate(target) if word_at(inputs, span) not in right]
-        units = [*(source[place] for place in wrong if place < len(source)), *(target[place] for place in wrong)]
+        wrong = [index for index, span in enumerate(target) if word_at(inputs, span) not in right]
+        units = [*(source[index] for index in wrong if index < len(source)), *(target[index] for index in wrong)]
         return Truth(max(0.0, 1 - len(wrong) / self.most_errors), tuple(units))
 
-    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
+    def redraw(self, inputs: Texts, region: Region, rng: RandomStream) -> Texts:
         rationale = self.read(inputs).rationale
         pairs = list(zip(words(inputs[0], 0), words(inputs[1], 1), strict=True))
-        chosen = [pair for pair in pairs if (pair[0] in rationale) == (part == "rationale")]
-        kept = [pair for pair in pairs if pair not in chosen]
-        # A new source word must not happen to be the one that a wrong target word translates.
-        known = {word_at(inputs, source) for source, _ in kept}
-        barred = {word_at(inputs, target) for _, target in kept}
-        free = [word for word in self.words if word not in known and DICTIONARY[word] not in barred]
-        drawn = dice.sample(free, len(chosen))
+        redrawn = [pair for pair in pairs if (pair[0] in rationale) == (region == "rationale")]
+        fixed_pairs = [pair for pair in pairs if pair not in redrawn]
+        # A new source word must not be the one that a wrong target word translates.
+        fixed_words = {word_at(inputs, source) for source, _ in fixed_pairs}
+        fixed_translations = {word_at(inputs, target) for _, target in fixed_pairs}
+        available = [
+            word for word in self.words if word not in fixed_words and DICTIONARY[word] not in fixed_translations
+        ]
+        new_words = rng.sample(available, len(redrawn))
         changes = dict[Span, str]()
-        for (source, target), word in zip(chosen, drawn, strict=True):
-            spoil = part == "rationale" and dice.chance(0.5)
+        for (source, target), word in zip(redrawn, new_words, strict=True):
+            is_error = region == "rationale" and rng.bernoulli(0.5)
             changes[source] = word
-            changes[target] = self._wrong(word, [*known, *drawn], dice) if spoil else DICTIONARY[word]
-        return spliced(inputs, changes)
+            changes[target] = (
+                self._wrong_translation(word, [*fixed_words, *new_words], rng) if is_error else DICTIONARY[word]
+            )
+        return replace_spans(inputs, changes)
 
-    def _wrong(self, word: str, source: list[str], dice: RandomStream) -> str:
-        """The word left as it was, or the translation of a word that the source does not hold."""
-        if dice.chance(self.untranslated):
+    def _wrong_translation(self, word: str, source: list[str], rng: RandomStream) -> str:
+        """The word itself, or the translation of a word that is not in the source."""
+        if rng.bernoulli(self.untranslated):
             return word
         while True:
-            other = dice.choice(self.words)
-            if other not in source:
-                return DICTIONARY[other]
+            candidate = rng.choice(self.words)
+            if candidate not in source:
+                return DICTIONARY[candidate]
 
 
 quality = generator(Quality)

@@ -1,4 +1,4 @@
-"""Facts about people, and a question about one of them: by name, by trade or by place in the passage."""
+"""Planted reading: facts about people, and a question about one of them, by name, trade or position in the passage."""
 
 import re
 from typing import ClassVar, Final
@@ -12,38 +12,40 @@ from didact.core.task import READING
 from didact.core.teacher import Teacher
 from didact.core.words import marked_words, words_of
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
-from didact.data.planted.texts import either, listed, spliced, word_at
+from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
+from didact.data.planted.texts import any_word, replace_spans, split_words, word_at
 
-NAMES: Final = listed("anna ben clara david emma felix greta henry irene jonas karen louis")
-TRADES: Final = listed("baker barber butcher doctor farmer fisher lawyer miner painter sailor tailor weaver")
-ORDER: Final = listed("first second third fourth fifth sixth seventh eighth ninth tenth")
-# What people do, and to what.
+NAMES: Final = split_words("anna ben clara david emma felix greta henry irene jonas karen louis")
+TRADES: Final = split_words("baker barber butcher doctor farmer fisher lawyer miner painter sailor tailor weaver")
+ORDER: Final = split_words("first second third fourth fifth sixth seventh eighth ninth tenth")
+# Verbs and their objects.
 DOINGS: Final = {
-    "visit": listed("athens berlin cairo dublin lisbon london madrid oslo paris rome"),
-    "eat": listed("apples beans bread cheese eggs honey noodles olives rice soup"),
-    "play": listed("banjo cello drums flute guitar harp organ piano trumpet violin"),
-    "drive": listed("bus cab crane ferry lorry sledge tractor train tram van"),
+    "visit": split_words("athens berlin cairo dublin lisbon london madrid oslo paris rome"),
+    "eat": split_words("apples beans bread cheese eggs honey noodles olives rice soup"),
+    "play": split_words("banjo cello drums flute guitar harp organ piano trumpet violin"),
+    "drive": split_words("bus cab crane ferry lorry sledge tractor train tram van"),
 }
 
-_KIND: Final = {word: kind for kind in (NAMES, TRADES, *DOINGS.values()) for word in kind}
-_NAMED: Final = rf"{either(NAMES)} the {either(TRADES)}"
-# By the word that asks: the phrase that states the answer, and the answer. Who somebody is, the answer states itself.
-_STATED: Final = {verb: re.compile(rf"\b({verb}s) ({either(values)})") for verb, values in DOINGS.items()} | {
-    "who": re.compile(rf"(?=({_NAMED}))({_NAMED})")
-}
-_ASKS: Final = re.compile(either(_STATED))
-_PERSON: Final = re.compile(rf"({either(NAMES)})|(?:\bthe )?({either([*TRADES, *ORDER])})")
+_CATEGORY: Final = {word: kind for kind in (NAMES, TRADES, *DOINGS.values()) for word in kind}
+_NAME_AND_TRADE: Final = rf"{any_word(NAMES)} the {any_word(TRADES)}"
+# For each question word: the phrase that states the answer, and the answer. For "who" both are the same.
+_ANSWER_PATTERNS: Final = {
+    verb: re.compile(rf"\b({verb}s) ({any_word(values)})") for verb, values in DOINGS.items()
+} | {"who": re.compile(rf"(?=({_NAME_AND_TRADE}))({_NAME_AND_TRADE})")}
+_QUESTION_WORD: Final = re.compile(any_word(_ANSWER_PATTERNS))
+_PERSON: Final = re.compile(rf"({any_word(NAMES)})|(?:\bthe )?({any_word([*TRADES, *ORDER])})")
 _FACT: Final = re.compile(r"[^.]+")
 
 
 class Reading(Rules[Texts]):
-    """Passages of `facts` sentences, in each of which another person, out of `people`, does one of `doings` things.
+    """Passages of `facts` sentences. In each, another of `people` people does something with one of `doings` verbs.
 
-    The question means a person by trade or by place in the passage, with chance `by_name` by name, and asks for what
-    the fact tells of that person; with chance `who` it asks for name and trade. Aligned are the person, and what is
-    asked. A small transformer stays at chance for ten epochs if no question goes by place or asks `who`, and learns
-    slowly (F1 of 0.76 to 0.79 after ten) if a third of the questions go by name (ran).
+    The question refers to a person by trade or by position in the passage, or with probability `by_name` by name. It
+    asks for the object of the verb, or with probability `who` for name and trade. Alignments link the person and the
+    question word to the passage.
+
+    Measured with a small transformer: it stays at chance for ten epochs if no question refers by position or asks
+    `who`, and learns slowly (F1 of 0.76 to 0.79 after ten epochs) if a third of the questions refer by name.
     """
 
     name = "planted/reading"
@@ -53,68 +55,74 @@ class Reading(Rules[Texts]):
     def __init__(
         self, *, facts: int = 3, people: int = 6, doings: int = 4, by_name: float = 0.0, who: float = 0.25
     ) -> None:
-        whole(1, len(NAMES), people=people)
-        whole(1, min(people, len(ORDER)), facts=facts)
-        whole(1, len(DOINGS), doings=doings)
-        chance(by_name=by_name, who=who)
+        check_integers(1, len(NAMES), people=people)
+        check_integers(1, min(people, len(ORDER)), facts=facts)
+        check_integers(1, len(DOINGS), doings=doings)
+        check_probabilities(by_name=by_name, who=who)
         self.facts, self.people, self.verbs = facts, people, tuple(DOINGS)[:doings]
         self.by_name, self.who = by_name, who
 
-    def draw(self, dice: RandomStream, split: str) -> Texts:  # noqa: ARG002
-        verb = dice.choice(self.verbs)
-        kinds = NAMES[: self.people], TRADES[: self.people], DOINGS[verb]
-        told = list(zip(ORDER, *(dice.sample(kind, self.facts) for kind in kinds), strict=False))
-        facts = [f"{order} {name} the {trade} {verb}s {thing} ." for order, name, trade, thing in told]
-        order, name, trade, _ = dice.choice(told)
-        # Questions are equally long, so that a fact's place does not hang on what is asked.
-        if dice.chance(self.by_name):
-            person, what, who = name, "what does {} {} now ?", "who again is this {} ?"
+    def draw(self, rng: RandomStream, split: str) -> Texts:  # noqa: ARG002
+        verb = rng.choice(self.verbs)
+        categories = NAMES[: self.people], TRADES[: self.people], DOINGS[verb]
+        facts = list(zip(ORDER, *(rng.sample(category, self.facts) for category in categories), strict=False))
+        sentences = [f"{order} {name} the {trade} {verb}s {thing} ." for order, name, trade, thing in facts]
+        order, name, trade, _ = rng.choice(facts)
+        # All questions are equally long, so that the position of a fact does not depend on the question.
+        if rng.bernoulli(self.by_name):
+            person, doing_question, who_question = name, "what does {} {} now ?", "who again is this {} ?"
         else:
-            person, what, who = dice.choice((trade, order)), "what does the {} {} ?", "who again is the {} ?"
-        return (who if dice.chance(self.who) else what).format(person, verb), " ".join(facts)
+            person, doing_question, who_question = (
+                rng.choice((trade, order)),
+                "what does the {} {} ?",
+                "who again is the {} ?",
+            )
+        return (who_question if rng.bernoulli(self.who) else doing_question).format(person, verb), " ".join(sentences)
 
     def read(self, inputs: Texts) -> Truth:
         question, passage = inputs
-        asks, person = _ASKS.search(question), _PERSON.search(question)
-        if not asks or not person:
+        question_word, person = _QUESTION_WORD.search(question), _PERSON.search(question)
+        if not question_word or not person:
             return Truth(None, ())
         for fact in _FACT.finditer(passage):
-            stated = _STATED[asks[0]].search(passage, *fact.span())
-            same = [one for one in _PERSON.finditer(passage, *fact.span()) if one.groups() == person.groups()]
-            if stated and same:
-                answer, met = Span(1, *stated.span(2)), Span(1, *same[0].span())
-                pairs = (Span(0, *person.span()), met), (Span(0, *asks.span()), Span(1, *stated.span(1)))
+            stated = _ANSWER_PATTERNS[question_word[0]].search(passage, *fact.span())
+            mentions = [match for match in _PERSON.finditer(passage, *fact.span()) if match.groups() == person.groups()]
+            if stated and mentions:
+                answer, mention = Span(1, *stated.span(2)), Span(1, *mentions[0].span())
+                pairs = (Span(0, *person.span()), mention), (Span(0, *question_word.span()), Span(1, *stated.span(1)))
                 units = {*pairs[0], *pairs[1], answer}
-                if answer.start <= met.start and met.end <= answer.end:
-                    units.remove(met)  # the answer holds it already
+                if answer.start <= mention.start and mention.end <= answer.end:
+                    units.remove(mention)  # the answer contains it
                 return Truth((answer,), tuple(sorted(units)), pairs)
         return Truth(None, ())
 
-    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
+    def redraw(self, inputs: Texts, region: Region, rng: RandomStream) -> Texts:
         spans = words_of(inputs)
         marked = marked_words(self.read(inputs).rationale, inputs)  # type: ignore[arg-type]
-        moved, kept = dict[str, str](), set[str]()
-        for span, inside in zip(spans, marked, strict=True):
+        replacements, used = dict[str, str](), set[str]()
+        for span, is_marked in zip(spans, marked, strict=True):
             word = word_at(inputs, span)
-            if inside == (part == "rationale") and word in _KIND:
-                moved[word] = word
+            if is_marked == (region == "rationale") and word in _CATEGORY:
+                replacements[word] = word
             else:
-                kept.add(word)
-        for word in moved:
-            moved[word] = dice.choice([other for other in self._like(word) if other not in kept])
-            kept.add(moved[word])
-        return spliced(inputs, {span: moved.get(word_at(inputs, span), word_at(inputs, span)) for span in spans})
+                used.add(word)
+        for word in replacements:
+            replacements[word] = rng.choice([other for other in self._same_category(word) if other not in used])
+            used.add(replacements[word])
+        return replace_spans(
+            inputs, {span: replacements.get(word_at(inputs, span), word_at(inputs, span)) for span in spans}
+        )
 
-    def _like(self, word: str) -> tuple[str, ...]:
-        kind = _KIND[word]
-        return kind[: self.people] if kind in (NAMES, TRADES) else kind
+    def _same_category(self, word: str) -> tuple[str, ...]:
+        category = _CATEGORY[word]
+        return category[: self.people] if category in (NAMES, TRADES) else category
 
     def oracle(self) -> Teacher:
         return ReadingOracle(self)
 
 
 class ReadingOracle(Teacher):
-    """Answers with the span that the rules find; with an empty one where they find none."""
+    """A teacher that answers with the span of the rules, or an empty span if the rules find no answer."""
 
     classes = None
 

@@ -1,4 +1,4 @@
-"""What a planted task has to say of itself: its options, how inputs are drawn, and what decides their label."""
+"""`Rules`, the interface of a planted task: its options, how inputs are drawn, and what decides their label."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from didact.errors import OptionError
 
 Texts: TypeAlias = tuple[str, ...]
 Image: TypeAlias = UInt8[np.ndarray, "height width channel"]
-Part: TypeAlias = Literal["rest", "rationale"]
+Region: TypeAlias = Literal["rest", "rationale"]
 Inputs = TypeVar("Inputs", Texts, Image)
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The label of one input and the units that decide it. No label where nothing decides, as in an emptied text."""
+    """The label of an input and the units that decide it. The label is None if no units decide, as in an empty text."""
 
     label: Label | None
     rationale: tuple[Span, ...] | tuple[Box, ...]
@@ -31,7 +31,11 @@ class Truth:
 
 
 class Rules(ABC, Generic[Inputs]):
-    """One planted task. `read` is the labelling function; it sees the inputs alone, and any input."""
+    """One planted task.
+
+    `draw` draws the inputs of a row of a split. `read` is the labelling function: it depends only on the inputs and
+    accepts any inputs. `redraw` changes one region.
+    """
 
     name: ClassVar[str]
     task: ClassVar[Task]
@@ -40,70 +44,72 @@ class Rules(ABC, Generic[Inputs]):
 
     @property
     def step(self) -> float:
-        """The smallest difference between two scores, where the label is a score."""
+        """The smallest difference between two scores, for tasks whose label is a score."""
         raise NotImplementedError
 
     @abstractmethod
-    def draw(self, dice: RandomStream, split: str) -> Inputs: ...
+    def draw(self, rng: RandomStream, split: str) -> Inputs: ...
 
     @abstractmethod
     def read(self, inputs: Inputs) -> Truth: ...
 
     @abstractmethod
-    def redraw(self, inputs: Inputs, part: Part, dice: RandomStream) -> Inputs:
-        """The inputs with every unit of `part` drawn anew from its category. A new rest leaves the label as it was."""
+    def redraw(self, inputs: Inputs, region: Region, rng: RandomStream) -> Inputs:
+        """The inputs with every unit of `region` redrawn from its category. Redrawing the rest preserves the label."""
 
     def row(self, name: str, inputs: Inputs) -> Row:
+        """A labelled row with the id `name`."""
         truth = self.read(inputs)
         texts, image = (inputs, None) if isinstance(inputs, tuple) else ((), inputs)
         return Row(name, texts, image, truth.label, truth.rationale, truth.alignments)
 
     def oracle(self) -> Teacher:
-        """The labelling function as a teacher. Where nothing decides, all classes are equally likely."""
+        """The labelling function as a teacher. Inputs without a label get equal class probabilities."""
         return FunctionTeacher(self._answers, self.classes, task=self.task, name=f"oracle of {self.name}")
 
     def _answers(self, inputs: Sequence[Any]) -> Float[np.ndarray, "row width"]:
-        labels: list[Any] = [self.read(_together(one)).label for one in inputs]
+        labels: list[Any] = [self.read(_as_tuple(item)).label for item in inputs]
         if self.classes is None:
             return np.array([[label] for label in labels], dtype=np.float64)
         width = len(self.classes)
-        unknown, known = np.full(width, 1 / width), np.eye(width)
-        return np.array([unknown if label is None else known[label] for label in labels])
+        uniform, one_hot = np.full(width, 1 / width), np.eye(width)
+        return np.array([uniform if label is None else one_hot[label] for label in labels])
 
 
-def _together(one: Any) -> Any:
-    """A lone text reaches a function without its tuple."""
-    return (one,) if isinstance(one, str) else one
+def _as_tuple(item: Any) -> Any:
+    """`FunctionTeacher` passes a single text without its tuple; rules expect the tuple."""
+    return (item,) if isinstance(item, str) else item
 
 
 def inputs_of(row: Row) -> Any:
+    """The texts of a row, or its image."""
     return row.texts if row.image is None else row.image
 
 
-def rationale_alone(row: Row) -> Any:
-    """The row's inputs with all outside its rationale gone: spaces instead of signs, black instead of pixels."""
+def keep_rationale(row: Row) -> Any:
+    """The inputs of a row with everything outside its rationale blanked: spaces in texts, black in images."""
     units = row.rationale or ()
     if row.image is not None:
         image = np.zeros_like(row.image)
         for top, left, bottom, right in units:  # type: ignore[misc]
             image[top:bottom, left:right] = row.image[top:bottom, left:right]
         return image
-    blank = [[" "] * len(text) for text in row.texts]
+    characters = [[" "] * len(text) for text in row.texts]
     for segment, start, end in units:  # type: ignore[misc]
-        blank[segment][start:end] = row.texts[segment][start:end]
-    return tuple("".join(signs) for signs in blank)
+        characters[segment][start:end] = row.texts[segment][start:end]
+    return tuple("".join(text_characters) for text_characters in characters)
 
 
-def whole(low: int, high: int | None = None, **options: object) -> None:
-    """Each option is a whole number from `low` to `high`."""
+def check_integers(low: int, high: int | None = None, **options: object) -> None:
+    """Raise `OptionError` unless each option is an integer from `low` to `high`."""
     for name, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < low or (high is not None and value > high):
-            bound = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise OptionError(f"Option {name!r} must be a whole number {bound}, not {value!r}.")
+            bound = f">= {low}" if high is None else f"from {low} to {high}"
+            raise OptionError(f"Option {name!r} must be an integer {bound}, not {value!r}.")
 
 
-def chance(**options: object) -> None:
-    """Each option is a probability."""
+def check_probabilities(**options: object) -> None:
+    """Raise `OptionError` unless each option is a probability."""
     for name, value in options.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
             raise OptionError(f"Option {name!r} must be a probability from 0 to 1, not {value!r}.")

@@ -1,4 +1,4 @@
-"""Sentences with cues, whose sum decides. A negator anywhere turns it, an intensifier doubles the cue after it."""
+"""Planted sentiment: the sum of the cues decides. A negator flips its sign; an intensifier doubles the next cue."""
 
 import re
 from typing import ClassVar, Final
@@ -7,34 +7,35 @@ from didact.core.row import Span
 from didact.core.task import CLASSIFICATION
 from didact.core.words import words
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Part, RandomStream, Rules, Texts, Truth, chance, whole
-from didact.data.planted.texts import FILLERS, either, filler, listed, scatter, spliced, word_at
+from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
+from didact.data.planted.texts import FILLERS, any_word, filler, replace_spans, scatter, split_words, word_at
 from didact.errors import OptionError
 
-NEGATIVE: Final = listed(
+NEGATIVE: Final = split_words(
     "awful boring clumsy cruel dreadful dull gloomy hollow horrible lousy painful silly stale terrible ugly"
 )
-POSITIVE: Final = listed(
+POSITIVE: Final = split_words(
     "amazing brilliant charming clever delightful funny gentle graceful great lovely pleasant superb tender warm witty"
 )
 NEGATORS: Final = ("not", "never")
-# Each goes with cues of one polarity. Intensifiers that go with any cue would decide a sentence by the order of its
-# words, which a small transformer does not learn from 12,000 rows (ran: 40–50 % of such sentences right).
+# Each intensifier precedes cues of one polarity. If it preceded any cue, word order would decide some sentences, and a
+# small transformer does not learn that from 12,000 rows (measured: 40–50 % of such sentences right).
 INTENSIFIERS: Final = {"utterly": -1, "hopelessly": -1, "truly": 1, "wonderfully": 1}
-# Without meaning; in the students' `train` the first four come with the class negative, the others with positive.
+# Words without meaning. In the split `train` the first four occur with negative, the others with positive.
 DISTRACTORS: Final = ("monday", "tuesday", "april", "june", "friday", "saturday", "october", "december")
 
 _POLARITY: Final = dict.fromkeys(NEGATIVE, -1) | dict.fromkeys(POSITIVE, 1)
 _UNITS: Final = re.compile(
-    rf"(?:({either(INTENSIFIERS)})\s+)?({either(_POLARITY)})|({either(NEGATORS)})"  # one match holds a cue or a negator
+    # one match holds a cue or a negator
+    rf"(?:({any_word(INTENSIFIERS)})\s+)?({any_word(_POLARITY)})|({any_word(NEGATORS)})"
 )
 
 
 class Sentiment(Rules[Texts]):
-    """Sentences of `shortest` to `longest` words with one to `most_cues` cues, out of `cues` for each polarity.
+    """Sentences of `shortest` to `longest` words with one to `most_cues` cues from `cues` words of each polarity.
 
-    `negation` is the chance of a negator, `intensity` that of an intensifier before a cue. `distractors` is the share
-    of sentences with a word that tells the label in the students' `train` split, and nothing in all others.
+    `negation` is the probability of a negator, `intensity` that of an intensifier before a cue. `distractors` is the
+    share of sentences with a word that predicts the label in the students' `train` split, and in no other split.
     """
 
     name = "planted/sentiment"
@@ -54,31 +55,33 @@ class Sentiment(Rules[Texts]):
         intensity: float = 0.1,
         distractors: float = 0.0,
     ) -> None:
-        whole(1, shortest=shortest, longest=longest, most_cues=most_cues)
-        whole(1, len(POSITIVE), cues=cues)
-        whole(1, len(FILLERS), fillers=fillers)
-        chance(negation=negation, intensity=intensity, distractors=distractors)
-        room = 2 * most_cues + 2
-        if shortest < room:
-            raise OptionError(f"Option 'shortest' must be at least {room} for most_cues={most_cues}, not {shortest}.")
+        check_integers(1, shortest=shortest, longest=longest, most_cues=most_cues)
+        check_integers(1, len(POSITIVE), cues=cues)
+        check_integers(1, len(FILLERS), fillers=fillers)
+        check_probabilities(negation=negation, intensity=intensity, distractors=distractors)
+        min_length = 2 * most_cues + 2
+        if shortest < min_length:
+            raise OptionError(
+                f"Option 'shortest' must be at least {min_length} for most_cues={most_cues}, not {shortest}."
+            )
         if longest < shortest:
             raise OptionError(f"Option 'longest' must be at least shortest={shortest}, not {longest}.")
         self.shortest, self.longest, self.most_cues, self.fillers = shortest, longest, most_cues, fillers
         self.negation, self.intensity, self.distractors = negation, intensity, distractors
         self.cues = (*NEGATIVE[:cues], *POSITIVE[:cues])
 
-    def draw(self, dice: RandomStream, split: str) -> Texts:
+    def draw(self, rng: RandomStream, split: str) -> Texts:
         label = None
         while label is None:
-            phrases = [self._cue(dice) for _ in range(dice.between(1, self.most_cues))]
-            if dice.chance(self.negation):
-                phrases.append(dice.choice(NEGATORS))
+            phrases = [self._cue(rng) for _ in range(rng.integer(1, self.most_cues))]
+            if rng.bernoulli(self.negation):
+                phrases.append(rng.choice(NEGATORS))
             label = self.read((" ".join(phrases),)).label
-        if dice.chance(self.distractors):
-            side = label if split == "train" else dice.between(0, 1)
+        if rng.bernoulli(self.distractors):
+            is_positive = label if split == "train" else rng.integer(0, 1)
             half = len(DISTRACTORS) // 2
-            phrases.append(dice.choice(DISTRACTORS[half:] if side else DISTRACTORS[:half]))
-        return (scatter(phrases, dice.between(self.shortest, self.longest), dice, fillers=self.fillers),)
+            phrases.append(rng.choice(DISTRACTORS[half:] if is_positive else DISTRACTORS[:half]))
+        return (scatter(phrases, rng.integer(self.shortest, self.longest), rng, fillers=self.fillers),)
 
     def read(self, inputs: Texts) -> Truth:
         total, sign, rationale = 0, 1, list[Span]()
@@ -91,39 +94,39 @@ class Sentiment(Rules[Texts]):
             rationale += [Span(0, *match.span(group)) for group in (1, 2, 3) if match[group]]
         return Truth(int(total * sign > 0) if total else None, tuple(rationale))
 
-    def redraw(self, inputs: Texts, part: Part, dice: RandomStream) -> Texts:
+    def redraw(self, inputs: Texts, region: Region, rng: RandomStream) -> Texts:
         rationale = set(self.read(inputs).rationale)
-        chosen = [span for span in words(inputs[0]) if (span in rationale) == (part == "rationale")]
+        redrawn = [span for span in words(inputs[0]) if (span in rationale) == (region == "rationale")]
         while True:
-            changed = spliced(inputs, self._changes(inputs, chosen, dice))
+            changed = replace_spans(inputs, self._changes(inputs, redrawn, rng))
             if self.read(changed).label is not None:
                 return changed
 
-    def _changes(self, inputs: Texts, chosen: list[Span], dice: RandomStream) -> dict[Span, str]:
+    def _changes(self, inputs: Texts, spans: list[Span], rng: RandomStream) -> dict[Span, str]:
         changes = dict[Span, str]()
         polarity = 1
-        for span in reversed(chosen):  # an intensifier is fitted to its cue
+        for span in reversed(spans):  # an intensifier must fit the cue after it
             word = word_at(inputs, span)
             if word in _POLARITY:
-                changes[span] = dice.choice(self.cues)
+                changes[span] = rng.choice(self.cues)
                 polarity = _POLARITY[changes[span]]
             elif word in INTENSIFIERS:
-                changes[span] = _intensifier(polarity, dice)
+                changes[span] = _intensifier(polarity, rng)
             elif word in NEGATORS:
-                changes[span] = dice.choice(NEGATORS)
+                changes[span] = rng.choice(NEGATORS)
             elif word in DISTRACTORS:
-                changes[span] = dice.choice(DISTRACTORS)
+                changes[span] = rng.choice(DISTRACTORS)
             else:
-                changes[span] = filler(dice, self.fillers)
+                changes[span] = filler(rng, self.fillers)
         return changes
 
-    def _cue(self, dice: RandomStream) -> str:
-        cue = dice.choice(self.cues)
-        return f"{_intensifier(_POLARITY[cue], dice)} {cue}" if dice.chance(self.intensity) else cue
+    def _cue(self, rng: RandomStream) -> str:
+        cue = rng.choice(self.cues)
+        return f"{_intensifier(_POLARITY[cue], rng)} {cue}" if rng.bernoulli(self.intensity) else cue
 
 
-def _intensifier(polarity: int, dice: RandomStream) -> str:
-    return dice.choice([word for word, side in INTENSIFIERS.items() if side == polarity])
+def _intensifier(polarity: int, rng: RandomStream) -> str:
+    return rng.choice([word for word, cue_polarity in INTENSIFIERS.items() if cue_polarity == polarity])
 
 
 sentiment = generator(Sentiment)

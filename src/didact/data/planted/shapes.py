@@ -1,4 +1,4 @@
-"""Pictures with several glyphs on a noisy ground: the shape of the red one is the label."""
+"""Planted shapes: images with several glyphs on a noisy background. The shape of the red glyph is the label."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, TypeAlias
@@ -8,7 +8,7 @@ import numpy as np
 from didact.core.row import Box
 from didact.core.task import IMAGE
 from didact.data.planted.dataset import generator
-from didact.data.planted.rules import Image, Part, RandomStream, Rules, Truth, chance, whole
+from didact.data.planted.rules import Image, RandomStream, Region, Rules, Truth, check_integers, check_probabilities
 
 SIDE: Final = 32
 PATCH: Final = 8
@@ -27,17 +27,17 @@ _LABEL: Final = {glyph.tobytes(): label for label, glyph in enumerate(GLYPHS)}
 # The darkest shade of each colour; a glyph's pixels are lighter by less than `_SPREAD` in each channel.
 DECIDING: Final = (190, 10, 10)
 OTHERS: Final = ((10, 170, 10), (10, 50, 190), (190, 170, 10), (10, 170, 170), (170, 30, 190))
-_SPREAD: Final = 60
-_GROUND: Final = 160  # the ground is darker, and so never red
+_SHADE_RANGE: Final = 60
+_MAX_GROUND: Final = 160  # the background is darker than any glyph, so it is never red
 
 Patch: TypeAlias = tuple[int, int]
 Colour: TypeAlias = tuple[int, int, int]
 
 
 class Shapes(Rules[Image]):
-    """Pictures of 32 × 32 pixels with `glyphs` glyphs, each in a patch of 8 × 8 of its own, one of them red.
+    """Images of 32 × 32 pixels with `glyphs` glyphs, each in its own patch of 8 × 8 pixels. One glyph is red.
 
-    `noise` is how bright the ground may get, from black to nearly as bright as a glyph.
+    `noise` is the largest brightness of the background: 0 is black, 1 is nearly as bright as a glyph.
     """
 
     name = "planted/shapes"
@@ -45,44 +45,46 @@ class Shapes(Rules[Image]):
     classes: ClassVar = tuple(_DRAWINGS)
 
     def __init__(self, *, glyphs: int = 5, noise: float = 0.5) -> None:
-        whole(1, len(PATCHES), glyphs=glyphs)
-        chance(noise=noise)
+        check_integers(1, len(PATCHES), glyphs=glyphs)
+        check_probabilities(noise=noise)
         self.glyphs, self.noise = glyphs, noise
 
-    def draw(self, dice: RandomStream, split: str) -> Image:  # noqa: ARG002
-        first, *others = dice.sample(PATCHES, self.glyphs)
-        return self._picture({first: DECIDING} | {patch: dice.choice(OTHERS) for patch in others}, dice)
+    def draw(self, rng: RandomStream, split: str) -> Image:  # noqa: ARG002
+        first, *others = rng.sample(PATCHES, self.glyphs)
+        return self._picture({first: DECIDING} | {patch: rng.choice(OTHERS) for patch in others}, rng)
 
     def read(self, inputs: Image) -> Truth:
-        red, green, blue = (inputs[:, :, channel] - np.uint8(dark) < _SPREAD for channel, dark in enumerate(DECIDING))
+        red, green, blue = (
+            inputs[:, :, channel] - np.uint8(dark) < _SHADE_RANGE for channel, dark in enumerate(DECIDING)
+        )
         glyph = red & green & blue
         top, left = int(glyph.any(axis=1).argmax()), int(glyph.any(axis=0).argmax())
         label = _LABEL.get(glyph[top : top + _SIZE, left : left + _SIZE].tobytes())
         top, left = top - top % PATCH, left - left % PATCH
         return Truth(label, () if label is None else (Box(top, left, top + PATCH, left + PATCH),))
 
-    def redraw(self, inputs: Image, part: Part, dice: RandomStream) -> Image:
+    def redraw(self, inputs: Image, region: Region, rng: RandomStream) -> Image:
         ((top, left, bottom, right),) = self.read(inputs).rationale  # type: ignore[misc]
         inside = slice(top, bottom), slice(left, right)
-        if part == "rationale":
+        if region == "rationale":
             image = inputs.copy()
-            image[inside] = self._picture({(top, left): DECIDING}, dice)[inside]
+            image[inside] = self._picture({(top, left): DECIDING}, rng)[inside]
             return image
-        others = dice.sample([patch for patch in PATCHES if patch != (top, left)], self.glyphs - 1)
-        image = self._picture({patch: dice.choice(OTHERS) for patch in others}, dice)
+        others = rng.sample([patch for patch in PATCHES if patch != (top, left)], self.glyphs - 1)
+        image = self._picture({patch: rng.choice(OTHERS) for patch in others}, rng)
         image[inside] = inputs[inside]
         return image
 
-    def _picture(self, colours: Mapping[Patch, Colour], dice: RandomStream) -> Image:
-        """A noisy ground with a glyph of any shape in each of the patches, somewhere within it."""
-        noise = np.frombuffer(dice.numpy.bytes(3 * SIDE**2), dtype=np.uint8).astype(np.uint16).reshape(SIDE, SIDE, 3)
-        dark = np.zeros_like(noise)
-        spread = np.full_like(noise, int(_GROUND * self.noise))
+    def _picture(self, colours: Mapping[Patch, Colour], rng: RandomStream) -> Image:
+        """A noisy background with one glyph of a random shape at a random position in each of the patches."""
+        noise = np.frombuffer(rng.generator.bytes(3 * SIDE**2), dtype=np.uint8).astype(np.uint16).reshape(SIDE, SIDE, 3)
+        darkest = np.zeros_like(noise)
+        shade_range = np.full_like(noise, int(_MAX_GROUND * self.noise))
         for (top, left), colour in colours.items():
-            top, left = top + dice.between(0, PATCH - _SIZE), left + dice.between(0, PATCH - _SIZE)
-            place, glyph = (slice(top, top + _SIZE), slice(left, left + _SIZE)), dice.choice(GLYPHS)
-            dark[place][glyph], spread[place][glyph] = colour, _SPREAD
-        return (dark + (noise * spread >> 8)).astype(np.uint8)
+            top, left = top + rng.integer(0, PATCH - _SIZE), left + rng.integer(0, PATCH - _SIZE)
+            area, glyph = (slice(top, top + _SIZE), slice(left, left + _SIZE)), rng.choice(GLYPHS)
+            darkest[area][glyph], shade_range[area][glyph] = colour, _SHADE_RANGE
+        return (darkest + (noise * shade_range >> 8)).astype(np.uint8)
 
 
 shapes = generator(Shapes)

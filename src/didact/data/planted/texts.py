@@ -1,4 +1,4 @@
-"""Words in planted texts: common fillers, where words go, and how they are exchanged."""
+"""Words of planted texts: common filler words, their placement, and replacement of spans."""
 
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,18 +9,18 @@ from didact.core.row import Span
 from didact.data.planted.rules import RandomStream, Texts
 
 
-def listed(words: str) -> tuple[str, ...]:
-    """Words written one after the other, as people read them."""
+def split_words(words: str) -> tuple[str, ...]:
+    """The words of a text that are separated by whitespace."""
     return tuple(words.split())
 
 
-def either(words: Iterable[str]) -> str:
-    """A pattern of any of the words."""
+def any_word(words: Iterable[str]) -> str:
+    """A regular expression that matches any of the words."""
     return rf"\b(?:{'|'.join(words)})\b"
 
 
-# Everyday words that no task gives a meaning, most frequent first.
-FILLERS: Final = listed(
+# Common words that have no meaning in any task, most frequent first.
+FILLERS: Final = split_words(
     """
     the a and of to in it is was for on with as at by from this that they we he she you his her our their its one
     two day time year people way man woman child world life hand part place week case point group number night
@@ -35,23 +35,23 @@ FILLERS: Final = listed(
     built
     """
 )
-_SHARES: Final = tuple(accumulate(1 / rank for rank in range(1, len(FILLERS) + 1)))
+_CUMULATIVE_WEIGHTS: Final = tuple(accumulate(1 / rank for rank in range(1, len(FILLERS) + 1)))
 
 
-def filler(dice: RandomStream, count: int = len(FILLERS)) -> str:
-    """One of the first `count` fillers, by Zipf's law."""
-    return FILLERS[bisect(_SHARES, dice.uniform() * _SHARES[count - 1])]
+def filler(rng: RandomStream, count: int = len(FILLERS)) -> str:
+    """One of the first `count` fillers, drawn by Zipf's law."""
+    return FILLERS[bisect(_CUMULATIVE_WEIGHTS, rng.uniform() * _CUMULATIVE_WEIGHTS[count - 1])]
 
 
-def scatter(phrases: Sequence[str], length: int, dice: RandomStream, *, fillers: int = len(FILLERS)) -> str:
-    """A text of `length` words: the phrases, in random order and places, among fillers."""
-    others = length - sum(phrase.count(" ") + 1 for phrase in phrases)
-    places = dict(zip(dice.sample(range(others + len(phrases)), len(phrases)), phrases, strict=True))
-    return " ".join(places.get(place) or filler(dice, fillers) for place in range(others + len(phrases)))
+def scatter(phrases: Sequence[str], length: int, rng: RandomStream, *, fillers: int = len(FILLERS)) -> str:
+    """A text of `length` words: the phrases in random order and at random positions among fillers."""
+    filler_count = length - sum(phrase.count(" ") + 1 for phrase in phrases)
+    slots = dict(zip(rng.sample(range(filler_count + len(phrases)), len(phrases)), phrases, strict=True))
+    return " ".join(slots.get(slot) or filler(rng, fillers) for slot in range(filler_count + len(phrases)))
 
 
-def spliced(texts: Texts, changes: Mapping[Span, str]) -> Texts:
-    """The texts with some spans exchanged."""
+def replace_spans(texts: Texts, changes: Mapping[Span, str]) -> Texts:
+    """The texts with these spans replaced."""
     changed = list(texts)
     for segment, start, end in sorted(changes, reverse=True):
         text = changed[segment]

@@ -1,4 +1,4 @@
-"""Whether a teacher reads the planted units, and nothing else."""
+"""`verify`: whether a teacher depends on the planted units and on nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,18 +14,19 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.core.teacher import Predictor
 from didact.data.planted.dataset import PlantedDataset
-from didact.data.planted.rules import whole
+from didact.data.planted.rules import check_integers
 from didact.errors import OptionError, UnsupportedError
 
-KEPT: Final = 0.99
-FOLLOWED: Final = 0.95
+MIN_UNCHANGED: Final = 0.99
+MIN_FOLLOWED: Final = 0.95
 
 
 @dataclass(frozen=True)
 class Verification:
-    """How often a teacher keeps its answer while all but the rationale is drawn anew, and follows a new rationale.
+    """How often a teacher keeps its answer when all but the rationale is redrawn, and follows a redrawn rationale.
 
-    Planted rationales are the truth of the task. Once `verified` they are the teacher's as well.
+    `unchanged` and `followed` are shares of `rows`. Planted rationales are the truth about the task. They are the truth
+    about the teacher, too, if it is `verified`.
     """
 
     unchanged: float
@@ -35,44 +36,51 @@ class Verification:
 
 
 def verify(teacher: Predictor, data: Dataset, *, split: str = "test", rows: int = 500, seed: int = 0) -> Verification:
-    """Ask the teacher about the first `rows` rows of a split, and about the same rows with one part drawn anew."""
+    """Verify a teacher on the first `rows` rows of a split, and on the same rows with one region redrawn.
+
+    Raises `UnsupportedError` if the data are not planted.
+    """
     if not isinstance(data, PlantedDataset):
         raise UnsupportedError(
-            f"{data.name} is not planted data: what its labels hang on is not known. Choose planted/…."
+            f"{data.name} is not planted data, so the units that decide its labels are unknown. Choose planted/…."
         )
-    whole(1, rows=rows)
-    asked = data[split][:rows]
-    if not len(asked):
-        raise OptionError(f"Option 'split' is {split!r}, which has no rows. Choose another, or draw some.")
-    other_rest = [data.redraw(row, "rest", seed) for row in asked]
-    other_rationale = _relabelled([data.redraw(row, "rationale", seed) for row in asked], data, teacher)
+    check_integers(1, rows=rows)
+    original = data[split][:rows]
+    if not len(original):
+        raise OptionError(
+            f"Option 'split' is {split!r}, which has no rows. Choose another split, or generate rows for it."
+        )
+    other_rest = [data.redraw(row, "rest", seed) for row in original]
+    other_rationale = _relabelled([data.redraw(row, "rationale", seed) for row in original], data, teacher)
     gold = HumanTeacher(data.task, teacher.classes or data.classes).predict(other_rationale)
-    before, after = teacher.predict(list(asked)), teacher.predict(other_rest)
-    unchanged = _same(data, (asked, before), (other_rest, after)).mean()
-    followed = _same(data, (other_rationale, teacher.predict(other_rationale)), (other_rationale, gold)).mean()
-    return Verification(float(unchanged), float(followed), len(asked), bool(unchanged >= KEPT and followed >= FOLLOWED))
+    before, after = teacher.predict(list(original)), teacher.predict(other_rest)
+    unchanged = _answers_agree(data, (original, before), (other_rest, after)).mean()
+    followed = _answers_agree(data, (other_rationale, teacher.predict(other_rationale)), (other_rationale, gold)).mean()
+    return Verification(
+        float(unchanged), float(followed), len(original), bool(unchanged >= MIN_UNCHANGED and followed >= MIN_FOLLOWED)
+    )
 
 
 def _relabelled(rows: list[Row], data: PlantedDataset, teacher: Predictor) -> list[Row]:
-    """Rows as they are drawn, with labels as the teacher's class indices. Other names are taken in their order."""
-    drawn = data.rules.classes
-    if drawn is None or teacher.classes is None or len(drawn) > len(teacher.classes):
+    """Rows with labels as the teacher's class indices. If the class names differ, indices stay as they are."""
+    data_classes = data.rules.classes
+    if data_classes is None or teacher.classes is None or len(data_classes) > len(teacher.classes):
         return rows
     try:
-        return match_classes(drawn, teacher.classes).relabel(rows)
+        return match_classes(data_classes, teacher.classes).relabel(rows)
     except OptionError:
         return rows
 
 
-Answered = tuple[Sequence[Row], Outputs]
+_Answered = tuple[Sequence[Row], Outputs]
 
 
-def _same(data: PlantedDataset, first: Answered, second: Answered) -> Bool[np.ndarray, " row"]:
-    """Whether answers agree: the same class, the same text, or scores closer than half of the smallest step."""
+def _answers_agree(data: PlantedDataset, first: _Answered, second: _Answered) -> Bool[np.ndarray, " row"]:
+    """Whether answers agree: the same class, the same text, or scores that differ by less than half a step."""
     if data.task.has_classes:
         return np.asarray(first[1].labels == second[1].labels)
     if data.task.is_per_token:
-        return np.array([one == other for one, other in zip(_texts(*first), _texts(*second), strict=True)])
+        return np.array([answer == other for answer, other in zip(_texts(*first), _texts(*second), strict=True)])
     return np.abs(first[1].values - second[1].values)[:, 0] < data.rules.step / 2
 
 

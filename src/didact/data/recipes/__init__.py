@@ -1,4 +1,4 @@
-"""Real sets: options in, a `Recipe` out, readable top to bottom. See docs/data.md.
+"""Real data sets: one function each, which takes options and returns a `Recipe`. See docs/data.md.
 
-Sets of texts with a class are in `labelled`, those with marked words beside it in `marked`; others have a file each.
+Texts with a class are in `labelled`, texts with a class and marked words in `marked`. Every other set has its own file.
 """

@@ -1,4 +1,4 @@
-"""CIFAR-100 (Krizhevsky 2009): images of 32 × 32 pixels, 100 classes in 20 groups. Nobody marked rationales."""
+"""CIFAR-100 (Krizhevsky 2009): images of 32 × 32 pixels, 100 classes in 20 groups. No rationales."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from didact.registry import unknown_name_message
 
 CUT: Cut = {"train": {"train": 0.25, "dev": 0.05, "teach": REST}, "test": "test"}
 
-# In the order of their numbers, in every source.
+# In the order of their class indices, which is the same in every source.
 FINE = tuple(
     """
     apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
@@ -42,7 +42,7 @@ def read(record: Record, *, image: str, label: str, classes: tuple[str, ...]) ->
 
 
 def cifar100(*, labels: str = "fine") -> Recipe:
-    """`labels="coarse"` for the 20 groups."""
+    """CIFAR-100. `labels` is "fine" (100 classes) or "coarse" (20 groups)."""
     if labels not in CLASSES:
         raise OptionError(unknown_name_message("kind of labels of cifar100", str(labels), CLASSES))
     classes = CLASSES[labels]

@@ -1,4 +1,4 @@
-"""Sets of one or two texts with a class and nothing else, one function for each. Nobody marked rationales."""
+"""Data sets of one or two texts with a class and no rationales, one function for each."""
 
 import re
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ GLUE: Final = ("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c")
 INFERENCE: Final = ("entailment", "neutral", "contradiction")  # the order of the hub's numbers
 PREMISE: Final = ("premise", "hypothesis")
 QUESTIONS: Final = ("question1", "question2")
-WHOLE: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
-WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
+FULL_CUT: Cut = {"train": {"train": 10_000, "teach": REST}, "validation": "dev", "test": "test"}
+VALIDATION_ONLY_CUT: Cut = {"validation": {"train": 0.30, "dev": 0.10, "teach": REST}, "test": "test"}
 
 
 def read(record: Record, columns: Sequence[str], classes: Sequence[str]) -> Row | None:
-    """The texts of these columns. A pair without a label is left out."""
+    """A row with the texts of these columns. None (left out) for a pair without a label."""
     label = fields.label(record, "label", classes)
     if label is None and len(columns) == 2:
         return None
@@ -45,15 +45,15 @@ def cola() -> Recipe:
     """Corpus of Linguistic Acceptability (Warstadt, Singh and Bowman 2019).
 
     As in L2E, test is the out-of-domain development set: the labels of the official test set are not public. GLUE has
-    no out-of-domain part, so from the hub GLUE's validation set (in domain) is test, and dev is cut out of train.
+    no out-of-domain rows, so on the hub GLUE's validation set (in domain) is test, and dev is cut from train.
     """
     classes = ("unacceptable", "acceptable")
-    own: Cut = {"train": {"train": 2_000, "teach": REST}, "validation": "dev", "validation_ood": "test"}
+    official: Cut = {"train": {"train": 2_000, "teach": REST}, "validation": "dev", "validation_ood": "test"}
     glue: Cut = {"train": {"train": 2_000, "dev": 500, "teach": REST}, "glue_validation": "test"}
     splits = {"train": "train", "glue_validation": "validation"}
     hub = Hub(*GLUE, ("sentence", "label", "idx"), splits, ("cola",))
     read_hub = partial(read, columns=("sentence",), classes=classes)
-    return replace(_recipe("cola", ("text",), classes, (own, glue), hub), read_hub=read_hub)
+    return replace(_recipe("cola", ("text",), classes, (official, glue), hub), read_hub=read_hub)
 
 
 _BREAKS: Final = re.compile(r"\s*(?:<br\s*/?>\s*)+")
@@ -66,7 +66,7 @@ def _review(record: Record) -> Row | None:
 
 def imdb() -> Recipe:
     """Large Movie Review Dataset (Maas et al. 2011): reviews, positive or negative."""
-    # As in Pruthi et al. and SMaT the students live in the official test half; the teacher has the training half.
+    # As in Pruthi et al. and SMaT, students use the official test half and the teacher the training half.
     cut: Cut = {"train": "teach", "test": {"train": 0.35, "dev": 0.10, "test": REST}}
     revision = "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"
     hub = Hub("stanfordnlp/imdb", revision, ("text", "label"), TRAIN_AND_TEST, ("plain_text",))
@@ -75,26 +75,26 @@ def imdb() -> Recipe:
 
 
 def mnli() -> Recipe:
-    """MultiNLI (Williams, Nangia and Bowman 2018). A local folder may hold the matched development set alone."""
+    """MultiNLI (Williams, Nangia and Bowman 2018). A local folder may hold only the matched development set."""
     # The labels of the official test set are not public, so the matched development set is our test.
-    whole: Cut = {"train": {"train": 10_000, "dev": 2_000, "teach": REST}, "validation_matched": "test"}
+    with_train: Cut = {"train": {"train": 10_000, "dev": 2_000, "teach": REST}, "validation_matched": "test"}
     without_train: Cut = {"validation_matched": {"train": 0.25, "dev": 0.05, "test": 0.20, "teach": REST}}
     splits = {"train": "train", "validation_matched": "validation_matched"}
     hub = Hub(*GLUE, (*PREMISE, "label", "idx"), splits, ("mnli",))
-    return replace(_recipe("mnli", PREMISE, INFERENCE, (whole, without_train), hub), together=0)
+    return replace(_recipe("mnli", PREMISE, INFERENCE, (with_train, without_train), hub), grouped_by=0)
 
 
 def esnli() -> Recipe:
-    """SNLI (Bowman et al. 2015) as e-SNLI has it (Camburu et al. 2018). The word highlights are in neither source."""
+    """SNLI (Bowman et al. 2015) as in e-SNLI (Camburu et al. 2018). Neither source has the word highlights."""
     hub = Hub("esnli/esnli", CONVERTED, (*PREMISE, "label"), ALL_THREE, ("plain_text",))
-    return replace(_recipe("esnli", PREMISE, INFERENCE, (WHOLE, WITHOUT_TRAIN), hub), together=0)
+    return replace(_recipe("esnli", PREMISE, INFERENCE, (FULL_CUT, VALIDATION_ONLY_CUT), hub), grouped_by=0)
 
 
 def quora() -> Recipe:
     """Quora question pairs (Iyer, Dandekar and Csernai 2017): duplicates or not.
 
-    A local folder has the usual development and test sets of 10,000; the hub has GLUE's split, whose test labels are
-    not public, so that GLUE's validation set is our test.
+    A local folder has the usual development and test sets of 10,000; the hub has GLUE's splits. Their test labels
+    are not public, so GLUE's validation set is our test.
     """
     classes = ("different", "duplicate")
     glue: Cut = {"train": {"train": 10_000, "dev": 5_000, "teach": REST}, "glue_validation": "test"}
@@ -102,7 +102,7 @@ def quora() -> Recipe:
     hub = Hub(*GLUE, (*QUESTIONS, "label", "idx"), splits, ("qqp",))
 
     def read_hub(record: Record) -> Row | None:
-        """GLUE has a few pairs with an empty question; they are left out."""
-        return read(record, QUESTIONS, classes) if all(record[one].strip() for one in QUESTIONS) else None
+        """GLUE has a few pairs with an empty question. They are left out."""
+        return read(record, QUESTIONS, classes) if all(record[column].strip() for column in QUESTIONS) else None
 
-    return replace(_recipe("quora", QUESTIONS, classes, (WHOLE, glue, WITHOUT_TRAIN), hub), read_hub=read_hub)
+    return replace(_recipe("quora", QUESTIONS, classes, (FULL_CUT, glue, VALIDATION_ONLY_CUT), hub), read_hub=read_hub)

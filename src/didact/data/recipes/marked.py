@@ -1,4 +1,4 @@
-"""Sets of texts with a class and words that people marked, one function for each."""
+"""Data sets of texts with a class and words that people marked, one function for each."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ _BRACKETS: Final = {"-LRB-": "(", "-RRB-": ")"}
 def sst() -> Recipe:
     """Stanford Sentiment Treebank (Socher et al. 2013): sentences, the binary task.
 
-    Neutral sentences are left out. The rationale is the words whose own label, as a phrase of one token, has the
-    polarity of the sentence: people labelled phrases, not reasons, so it is a stand-in for a rationale.
+    Neutral sentences are left out. The rationale consists of the words whose own label, as a phrase of one token, has
+    the polarity of the sentence. It is a proxy: annotators labelled phrases, not reasons.
     """
     cut: Cut = {"train": {"train": 1500, "teach": REST}, "validation": "dev", "test": "test"}
     hub = Hub("stanfordnlp/sst", CONVERTED, ("ptb_tree",), ALL_THREE, ("ptb",))
@@ -36,22 +36,22 @@ def _phrases(record: Record) -> Row | None:
         return None
     words = fields.tokens(text)
     single = [(start, grade) for start, end, grade in record["phrases"] if end - start == 1]
-    spans = tuple(words[place] for place, grade in single if grade != _NEUTRAL and (grade > _NEUTRAL) == bool(label))
+    spans = tuple(words[index] for index, grade in single if grade != _NEUTRAL and (grade > _NEUTRAL) == bool(label))
     return Row(fields.row_id(record), (text,), label=label, rationale=spans)
 
 
 def _tree(record: Record) -> Row | None:
-    """The hub has the trees: `(3 (2 It) (4 (2 's) (4 lovely)))`."""
+    """A row from a tree of the hub: `(3 (2 It) (4 (2 's) (4 lovely)))`."""
     tree = fields.text(record, "ptb_tree")
     grade = re.match(r"\((\d) ", tree)
     leaves = re.findall(r"\((\d) ([^()\s]+)\)", tree)
     if grade is None or not leaves:
-        raise FieldError("ptb_tree", f"holds {fields.shown(tree)}, which is no tree")
-    whole = int(grade[1])
+        raise FieldError("ptb_tree", f"holds {fields.short_repr(tree)}, which is not a tree")
+    sentence_grade = int(grade[1])
     flat = {
         "text": " ".join(_BRACKETS.get(word, word) for _, word in leaves),
-        "label": None if whole == _NEUTRAL else int(whole > _NEUTRAL),
-        "phrases": [(place, place + 1, int(one)) for place, (one, _) in enumerate(leaves)],
+        "label": None if sentence_grade == _NEUTRAL else int(sentence_grade > _NEUTRAL),
+        "phrases": [(index, index + 1, int(word_grade)) for index, (word_grade, _) in enumerate(leaves)],
     }
     return _phrases(flat)
 
@@ -61,7 +61,9 @@ def sst_rationales(*, keep_seen: bool = False) -> Recipe:
 
     Sentences of SST's training set are left out by default, because a teacher of sentiment may have seen them.
     """
-    seen = "Sentences of SST's training set are " + ("kept: a teacher may know them." if keep_seen else "left out.")
+    train_note = "Sentences of SST's training set are " + (
+        "kept: a teacher may know them." if keep_seen else "left out."
+    )
     majority = "Rationale: words marked by more than half of the annotators who chose the sentence's label."
     return Recipe(
         "sst_rationales",
@@ -70,7 +72,7 @@ def sst_rationales(*, keep_seen: bool = False) -> Recipe:
         ({"test": "test"},),
         POLARITIES,
         not_on_hub="coastalcph/fair-rationales holds zip files behind a loading script, which datasets refuses.",
-        notes=(seen, majority),
+        notes=(train_note, majority),
     )
 
 
@@ -88,15 +90,15 @@ def _annotated(record: Record, *, keep_seen: bool) -> Row | None:
         for annotation in annotations
         if annotation.get("label") == POLARITIES[label]
     ]
-    spans = fields.marked(text, fields.majority(agreeing)) if agreeing else None
+    spans = fields.marked_tokens(text, fields.majority(agreeing)) if agreeing else None
     return Row(fields.row_id(record), (text,), label=label, rationale=spans)
 
 
 def movie_rationales() -> Recipe:
-    """Movie reviews with marked evidence: the ERASER form (DeYoung et al. 2020) of the Zaidan corpus (2007).
+    """Movie reviews with marked evidence: the ERASER version (DeYoung et al. 2020) of the Zaidan corpus (2007).
 
-    Train and validation were marked by one person who could stop early (9 % and 7 % of tokens), test was marked again
-    to be comprehensive (31 %), so plausibility on test and on dev are not comparable.
+    In train and validation one annotator marked evidence and could stop early (9 % and 7 % of tokens). Test was marked
+    again, comprehensively (31 %). Plausibility on test is therefore not comparable with plausibility on dev.
     """
     cut: Cut = {"train": {"train": 600, "teach": REST}, "validation": "dev", "test": "test"}
     hub = Hub("eraser-benchmark/movie_rationales", CONVERTED, ("review", "label", "evidences"), ALL_THREE)
@@ -119,23 +121,23 @@ def _evidence(record: Record) -> Row:
 
 
 def _quoted(record: Record) -> Row:
-    """The hub has the evidence as texts: each is looked up by its tokens; one that is not found is left out."""
+    """The hub has the evidence as texts. They are found by their tokens; texts that are not found are left out."""
     words = fields.text(record, "review").split()
-    found = []
+    ranges = []
     for evidence in record["evidences"]:
-        wanted = evidence.split()
-        places = range(len(words) - len(wanted) + 1) if wanted else ()
-        start = next((place for place in places if words[place : place + len(wanted)] == wanted), None)
+        tokens = evidence.split()
+        starts = range(len(words) - len(tokens) + 1) if tokens else ()
+        start = next((index for index in starts if words[index : index + len(tokens)] == tokens), None)
         if start is not None:
-            found.append((start, start + len(wanted)))
-    return _evidence({"text": " ".join(words), "label": record["label"], "rationales": sorted(set(found))})
+            ranges.append((start, start + len(tokens)))
+    return _evidence({"text": " ".join(words), "label": record["label"], "rationales": sorted(set(ranges))})
 
 
 def hatexplain() -> Recipe:
     """Hate speech with marked words (Mathew et al. 2021, HateXplain): hatespeech, normal or offensive.
 
-    The text is the tokens joined by a space. The rationale is the words that more than half of the lists mark; posts
-    without lists (normal ones) have none. A list that does not fit the tokens does not count.
+    The text is the tokens joined by spaces. The rationale consists of the words that more than half of the lists mark.
+    Posts without lists (normal ones) have no rationale. Lists of another length than the tokens are ignored.
     """
     cut: Cut = {"train": {"train": 0.25, "teach": REST}, "validation": "dev", "test": "test"}
     columns = ("id", "annotators", "rationales", "post_tokens")
@@ -147,9 +149,9 @@ def hatexplain() -> Recipe:
 def _post(record: Record) -> Row:
     tokens = record.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
-        raise FieldError("tokens", f"holds {fields.shown(tokens)}, where a list of texts belongs")
+        raise FieldError("tokens", f"holds {fields.short_repr(tokens)}, where a list of texts belongs")
     text = fields.checked_text(" ".join(tokens), "tokens")
-    ends = [len(" ".join(tokens[: place + 1])) for place in range(len(tokens))]
+    ends = [len(" ".join(tokens[: index + 1])) for index in range(len(tokens))]
     lists = [
         list(map(bool, marks))
         for marks in record.get("rationales") or []
@@ -157,13 +159,13 @@ def _post(record: Record) -> Row:
     ]
     spans = None
     if lists:
-        marked = zip(tokens, ends, fields.majority(lists), strict=True)
-        spans = tuple(Span(0, end - len(token), end) for token, end, mark in marked if mark and token)
+        token_marks = zip(tokens, ends, fields.majority(lists), strict=True)
+        spans = tuple(Span(0, end - len(token), end) for token, end, mark in token_marks if mark and token)
     return Row(fields.row_id(record), (text,), label=fields.label(record, "label", HATE), rationale=spans)
 
 
 def _voted(record: Record) -> Row | None:
-    """The hub has a label per annotator; a post on which all of them disagree is left out."""
+    """The hub has one label per annotator. Posts on which all annotators disagree are left out."""
     label, votes = Counter(record["annotators"]["label"]).most_common(1)[0]
     if votes < 2:
         return None

@@ -18,26 +18,31 @@ CUT: Cut = {"train": {"train": 0.50, "teach": REST}, "validation": "dev", "test"
 
 def read(record: Record) -> Row:
     texts = (fields.text(record, "src"), fields.text(record, "mt"))
-    bad = [
-        fields.marked(text, fields.marks(record, field, length=len(fields.tokens(text))), segment)
+    rationales = [
+        fields.marked_tokens(text, fields.marks(record, field, length=len(fields.tokens(text))), segment)
         for segment, (text, field) in enumerate(zip(texts, ("src_bad", "mt_bad"), strict=True))
     ]
-    return Row(fields.row_id(record), texts, label=fields.number(record, "da_z_mean"), rationale=(*bad[0], *bad[1]))
+    return Row(
+        fields.row_id(record),
+        texts,
+        label=fields.number(record, "da_z_mean"),
+        rationale=(*rationales[0], *rationales[1]),
+    )
 
 
 def read_hub(record: Record) -> Row:
-    """The hub has the scores without the word marks. `translation` holds source and target, in this order."""
+    """A row of the hub, which has scores and no word marks. `translation` holds source and target, in this order."""
     source, target = record["translation"].values()
     texts = (fields.checked_text(source, "translation"), fields.checked_text(target, "translation"))
     return Row("", texts, label=fields.number(record, "z_mean"))
 
 
 def mlqe_pe(*, pair: str = "en-de") -> Recipe:
-    """One language pair, or several: `pair="en-de+ro-en"`."""
+    """MLQE-PE for one language pair, or for several joined by a plus: `pair="en-de+ro-en"`."""
     pairs = tuple(dict.fromkeys(str(pair).split("+")))
-    for one in pairs:
-        if one not in PAIRS:
-            raise OptionError(unknown_name_message("language pair of mlqe_pe", one, PAIRS))
+    for language_pair in pairs:
+        if language_pair not in PAIRS:
+            raise OptionError(unknown_name_message("language pair of mlqe_pe", language_pair, PAIRS))
     return Recipe(
         name="mlqe_pe",
         task=REGRESSION,

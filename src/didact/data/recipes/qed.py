@@ -1,9 +1,9 @@
 """Questions with explained answers (Lamm et al. 2021, QED): spans of question and passage that refer to the same thing.
 
-The label is the answers of Natural Questions, those that QED's annotators chose first; parts of an answer in several
-parts count as answers. Rows explained by a single sentence have alignments, one for each referential equality whose
-phrase stands in the sentence (a bridged reference with no phrase of its own is dropped), and a rationale: both sides of
-these, and the answer. Other rows have neither.
+The label is the list of answers in Natural Questions; those that QED's annotators chose come first. Each piece of an
+answer in several pieces counts as an answer. Rows that one sentence explains have alignments and a rationale. There is
+one alignment for each referential equality with a phrase in that sentence; a bridged reference without a phrase is
+dropped. The rationale is both sides of all alignments and the answer. Other rows have neither.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +14,8 @@ from didact.core.task import READING
 from didact.data import fields
 from didact.data.recipe import CONVERTED, REST, Cut, Hub, Recipe, Record
 
-WHOLE: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
-WITHOUT_TRAIN: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}
+FULL_CUT: Cut = {"train": {"train": 2_500, "dev": 500, "teach": REST}, "validation": "test"}
+VALIDATION_ONLY_CUT: Cut = {"validation": {"train": 0.30, "dev": 0.10, "test": 0.20, "teach": REST}}
 
 _HUB_COLUMNS = ("example_id", "question", "paragraph_text", "original_nq_answers", "annotation")
 _HUB_SPLITS = {"train": "train", "validation": "validation"}
@@ -24,15 +24,19 @@ _NOWHERE = [-1, -1]
 
 def read(record: Record) -> Row | None:
     texts = (fields.text(record, "question"), fields.text(record, "passage"))
-    given = [fields.span(one, texts, "nq_answers", segment=1) for answer in record["nq_answers"] for one in answer]
-    if not given:
+    original = [
+        fields.span(answer_span, texts, "nq_answers", segment=1)
+        for answer in record["nq_answers"]
+        for answer_span in answer
+    ]
+    if not original:
         return None
     chosen = [
         fields.span(answer["passage"], texts, "answers", segment=1)
         for answer in record["answers"]
         if list(answer["passage"]) != _NOWHERE
     ]
-    label = tuple(dict.fromkeys([one for one in chosen if one in given] + given))
+    label = tuple(dict.fromkeys([answer_span for answer_span in chosen if answer_span in original] + original))
     if record["explanation_type"] != "single_sentence":
         return Row(fields.row_id(record), texts, label=label)
     alignments = tuple(
@@ -48,19 +52,19 @@ def read(record: Record) -> Row | None:
 
 
 def read_hub(record: Record) -> Row | None:
-    """The hub keeps the original nesting: spans are `{"start", "end", "string"}`."""
-    explained = record["annotation"]
+    """A row of the hub, which keeps the original nesting: spans are `{"start", "end", "string"}`."""
+    annotation = record["annotation"]
     return read(
         {
             "id": record["example_id"],
             "question": record["question"],
             "passage": record["paragraph_text"],
             "nq_answers": [[_pair(span)] for span in _flat(record["original_nq_answers"])],
-            "explanation_type": explained["explanation_type"],
-            "answers": [{"passage": _pair(answer["paragraph_reference"])} for answer in explained["answer"]],
+            "explanation_type": annotation["explanation_type"],
+            "answers": [{"passage": _pair(answer["paragraph_reference"])} for answer in annotation["answer"]],
             "referential_equalities": [
                 {"question": _pair(equality["question_reference"]), "sentence": _pair(equality["sentence_reference"])}
-                for equality in explained["referential_equalities"]
+                for equality in annotation["referential_equalities"]
             ],
         }
     )
@@ -71,11 +75,11 @@ def _pair(span: Record) -> list[int]:
 
 
 def _flat(spans: Iterable[Any]) -> Iterator[Record]:
-    for one in spans:
-        if isinstance(one, list):
-            yield from _flat(one)
+    for item in spans:
+        if isinstance(item, list):
+            yield from _flat(item)
         else:
-            yield one
+            yield item
 
 
 def qed() -> Recipe:
@@ -85,8 +89,8 @@ def qed() -> Recipe:
         segments=("question", "passage"),
         read=read,
         read_hub=read_hub,
-        cuts=(WHOLE, WITHOUT_TRAIN),
-        together=1,
+        cuts=(FULL_CUT, VALIDATION_ONLY_CUT),
+        grouped_by=1,
         hub=Hub("google-research-datasets/qed", CONVERTED, _HUB_COLUMNS, _HUB_SPLITS, ("qed",)),
         notes=("Only rows explained by a single sentence have a rationale and alignments.",),
     )

@@ -15,8 +15,8 @@ def test_the_stream_is_decided_by_the_parts():
 
 
 def test_a_sample_is_without_repetition_and_uniform():
-    dice = RandomStream("sample")
-    draws = [tuple(dice.sample("abcd", 2)) for _ in range(12_000)]
+    rng = RandomStream("sample")
+    draws = [tuple(rng.sample("abcd", 2)) for _ in range(12_000)]
     assert all(first != second for first, second in draws)
     kinds, counts = np.unique(draws, axis=0, return_counts=True)
     assert len(kinds) == 12
@@ -25,12 +25,12 @@ def test_a_sample_is_without_repetition_and_uniform():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (2, 4)])
 def test_between_includes_both_ends(low, high):
-    dice = RandomStream("between")
-    assert {dice.between(low, high) for _ in range(300)} == set(range(low, high + 1))
+    rng = RandomStream("between")
+    assert {rng.integer(low, high) for _ in range(300)} == set(range(low, high + 1))
 
 
 def test_chance():
-    dice = RandomStream("chance")
-    assert not any(dice.chance(0.0) for _ in range(1_000))
-    assert all(dice.chance(1.0) for _ in range(1_000))
-    assert abs(np.mean([dice.chance(0.2) for _ in range(20_000)]) - 0.2) < 0.01
+    rng = RandomStream("chance")
+    assert not any(rng.bernoulli(0.0) for _ in range(1_000))
+    assert all(rng.bernoulli(1.0) for _ in range(1_000))
+    assert abs(np.mean([rng.bernoulli(0.2) for _ in range(20_000)]) - 0.2) < 0.01
