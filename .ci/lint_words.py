@@ -17,23 +17,33 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Names that do not say what they hold.
-VAGUE = frozenset(["asked", "found", "given", "held", "kept", "known", "one", "own", "part", "place", "said", "told"])
+VAGUE = frozenset(
+    [
+        *("asked", "dice", "found", "given", "heat", "held", "kept", "known", "one", "own", "part", "place", "said"),
+        *("slope", "told", "wanted"),
+    ]
+)
 
 # Phrases that a reader has to translate, with what to write instead.
 RETIRED = {
     r"anew": "again; resampled",
     r"are none|is none(?! of)": "there is no …; must be …",
-    r"classroom(?!/)": "run inputs",  # the folder of a run keeps its name
+    r"classroom(?![/\"])": "run inputs",  # the folder of a run keeps its name
     r"crew": "process pool",
+    r"desk|errand|parcel": "worker; job; files",
+    r"foretold|foretells?": "predicted; predicts",
     r"go(?:es)? on": "continue; resume",
+    r"lies(?! between)": "is; stands",
     r"mend(?:s|ed|ing)?": "fix",
     r"nobody(?:'s)?": "no one; name who does not",
     r"pupil": "student",
     r"roster": "setup",
     r"slopes?": "gradient",
     r"so many": "the number of …",
-    r"tells?|told": "says; reports; shows",
+    r"(?<!\.)tells?|told": "says; reports; shows",  # file.tell() is Python
 }
+# Words that are data: planted texts are made of them.
+_DATA = {("src/didact/data/planted/texts.py", "told")}
 _RETIRED = {re.compile(rf"\b(?:{pattern})\b"): advice for pattern, advice in RETIRED.items()}
 
 
@@ -48,10 +58,12 @@ def vague_names(path: Path) -> Iterator[tuple[int, str]]:
 
 def retired_words(path: Path) -> Iterator[tuple[int, str, str]]:
     """Retired words: line, word and what to write instead. `is None` in code is not English."""
+    where = path.resolve().relative_to(ROOT).as_posix()
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         for pattern, advice in _RETIRED.items():
             for match in pattern.finditer(line):
-                yield number, match.group(), advice
+                if (where, match.group()) not in _DATA:
+                    yield number, match.group(), advice
 
 
 def texts(paths: Sequence[Path]) -> Iterator[Path]:
