@@ -99,12 +99,12 @@ class DifferentiableTeacher(Model):
     @property
     def device(self) -> torch.device:
         return getattr(self.source, "device", None) or next(
-            (value.device for value in self.tensors()), torch.device("cpu")
+            (tensor.device for tensor in self.tensors()), torch.device("cpu")
         )
 
     @property
     def dtype(self) -> torch.dtype:
-        return next((value.dtype for value in self.parameters()), torch.get_default_dtype())
+        return next((parameter.dtype for parameter in self.parameters()), torch.get_default_dtype())
 
     def special_token_id(self, name: str) -> int:
         if hasattr(self.source, "special_token_id"):

@@ -48,7 +48,7 @@ class Batch:
         return self.mask.sum(-1)
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved: dict[str, Any] = {name: value.to(device) for name, value in self._tensors().items()}
+        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors().items()}
         return replace(self, **moved)
 
     def select(self, indices: Sequence[int] | Int[Tensor, " chosen"]) -> "Batch":
@@ -56,12 +56,12 @@ class Batch:
         chosen = torch.as_tensor(indices, dtype=torch.long, device=self.device)
         length = int(self.lengths[chosen].max()) if len(chosen) else 0
         order = chosen.tolist()
-        parts: dict[str, Any] = {"ids": tuple(self.ids[index] for index in order)}
+        values: dict[str, Any] = {"ids": tuple(self.ids[index] for index in order)}
         if self.rows is not None:
-            parts["rows"] = tuple(self.rows[index] for index in order)
-        for name, value in self._tensors().items():
-            parts[name] = value[chosen] if name == "pixels" else value[chosen, :length]
-        return replace(self, **parts)
+            values["rows"] = tuple(self.rows[index] for index in order)
+        for name, tensor in self._tensors().items():
+            values[name] = tensor[chosen] if name == "pixels" else tensor[chosen, :length]
+        return replace(self, **values)
 
     def repeat(self, times: int) -> "Batch":
         """Each row `times` over, its copies side by side."""
@@ -69,8 +69,8 @@ class Batch:
         return self.select(indices)
 
     def _tensors(self) -> dict[str, Tensor]:
-        found = ((one.name, getattr(self, one.name)) for one in fields(self))
-        return {name: value for name, value in found if isinstance(value, Tensor)}
+        items = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in items if isinstance(value, Tensor)}
 
 
 class TokenizedRow(NamedTuple):
@@ -82,30 +82,32 @@ class TokenizedRow(NamedTuple):
     types: Int[np.ndarray, " token"] | None = None
 
 
-def text_batch(rows: Sequence[Row], pieces: Sequence[TokenizedRow], *, padding: int) -> Batch:
+def text_batch(rows: Sequence[Row], tokenized_rows: Sequence[TokenizedRow], *, padding: int) -> Batch:
     """Rows of text as one batch, padded on the right with the token `padding`."""
-    segments = _padded([one.segments for one in pieces], -1)
-    pairs = list(zip(rows, pieces, strict=True))
+    segments = _padded([tokenized.segments for tokenized in tokenized_rows], -1)
+    pairs = list(zip(rows, tokenized_rows, strict=True))
     rationale = None
     if any(row.rationale is not None for row in rows):
-        rationale = _padded([touches(_spans(row), one.segments, one.offsets) for row, one in pairs], False)
-    types = [one.types for one in pieces if one.types is not None]
+        rationale = _padded(
+            [touches(_spans(row), tokenized.segments, tokenized.offsets) for row, tokenized in pairs], False
+        )
+    types = [tokenized.types for tokenized in tokenized_rows if tokenized.types is not None]
     return Batch(
         ids=tuple(row.id for row in rows),
-        tokens=_padded([one.tokens for one in pieces], padding),
-        mask=_padded([np.ones(len(one.tokens), dtype=bool) for one in pieces], False),
+        tokens=_padded([tokenized.tokens for tokenized in tokenized_rows], padding),
+        mask=_padded([np.ones(len(tokenized.tokens), dtype=bool) for tokenized in tokenized_rows], False),
         units=segments >= 0,
         segments=segments,
-        words=_padded([word_index(row.texts, one.segments, one.offsets) for row, one in pairs], -1),
-        offsets=_padded([one.offsets for one in pieces], 0),
-        types=_padded(types, 0) if len(types) == len(pieces) else None,
+        words=_padded([word_index(row.texts, tokenized.segments, tokenized.offsets) for row, tokenized in pairs], -1),
+        offsets=_padded([tokenized.offsets for tokenized in tokenized_rows], 0),
+        types=_padded(types, 0) if len(types) == len(tokenized_rows) else None,
         rationale=rationale,
         rows=tuple(rows),
     )
 
 
-def _padded(parts: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool) -> Shaped[Tensor, "batch token *rest"]:
-    return pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=value)
+def _padded(arrays: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool) -> Shaped[Tensor, "batch token *rest"]:
+    return pad_sequence([torch.from_numpy(array) for array in arrays], batch_first=True, padding_value=value)
 
 
 def _spans(row: Row) -> list[Span]:
@@ -124,12 +126,12 @@ def patch_batch(
     corners = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])) * patch
     offsets = torch.cat([torch.zeros(leading, 2, dtype=torch.long), corners]).expand(size, -1, -1)
     units = (torch.arange(leading + count) >= leading).expand(size, -1)
-    marked = None
+    rationale = None
     if any(row.rationale is not None for row in rows):
-        marked = torch.zeros(size, leading + count, dtype=torch.bool)
+        rationale = torch.zeros(size, leading + count, dtype=torch.bool)
         for index, row in enumerate(rows):
             boxes = [_resized(box, row, pixels) for box in row.rationale or () if isinstance(box, Box)]
-            marked[index, leading:] = torch.from_numpy(patches_touched(boxes, size=patch, grid=grid))
+            rationale[index, leading:] = torch.from_numpy(patches_touched(boxes, size=patch, grid=grid))
     return Batch(
         ids=tuple(row.id for row in rows),
         tokens=torch.zeros(size, leading + count, dtype=torch.long),
@@ -139,12 +141,12 @@ def patch_batch(
         words=torch.where(units, torch.arange(leading + count) - leading, -1),
         offsets=offsets.contiguous(),
         pixels=pixels,
-        rationale=marked,
+        rationale=rationale,
     )
 
 
 def _resized(box: Box, row: Row, pixels: Float[Tensor, "batch channel height width"]) -> Box:
     assert row.image is not None
-    down, across = pixels.shape[2] / row.image.shape[0], pixels.shape[3] / row.image.shape[1]
-    top, left = int(box.top * down), int(box.left * across)
-    return Box(top, left, math.ceil(box.bottom * down), math.ceil(box.right * across))
+    vertical, horizontal = pixels.shape[2] / row.image.shape[0], pixels.shape[3] / row.image.shape[1]
+    top, left = int(box.top * vertical), int(box.left * horizontal)
+    return Box(top, left, math.ceil(box.bottom * vertical), math.ceil(box.right * horizontal))

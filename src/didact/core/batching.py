@@ -27,12 +27,12 @@ def longest_first(lengths: Lengths) -> Indices:
 
 def length_batches(lengths: Lengths, batch_size: int) -> list[Indices]:
     """All rows in batches of `batch_size`, longest first."""
-    return _cut(longest_first(lengths), batch_size)
+    return _split(longest_first(lengths), batch_size)
 
 
 def row_batches(rows: Sequence[Row], batch_size: int) -> list[list[int]]:
     """`length_batches` of rows that are not encoded yet, by the lengths of their texts."""
-    return [chosen.tolist() for chosen in length_batches(text_lengths(rows), batch_size)]
+    return [indices.tolist() for indices in length_batches(text_lengths(rows), batch_size)]
 
 
 def length_buckets(lengths: Lengths, batch_size: int) -> Iterator[Indices]:
@@ -74,20 +74,20 @@ def shuffled_batches(
     Rows of similar length meet: of the shuffled rows, `window` batches' worth are sorted by length before they are cut.
     The last batch of a window is what is left over; with `is_even` batches differ by one row at most instead.
     """
-    cut = _cut_evenly if is_even else _cut
+    split = _split_evenly if is_even else _split
     sizes = _numpy(lengths)
     batches: list[Indices] = []
-    for near in cut(generator.permutation(len(sizes)), window * batch_size):
-        batches += cut(near[np.argsort(sizes[near], kind="stable")], batch_size)
+    for window_rows in split(generator.permutation(len(sizes)), window * batch_size):
+        batches += split(window_rows[np.argsort(sizes[window_rows], kind="stable")], batch_size)
     for index in generator.permutation(len(batches)):
         yield batches[index]
 
 
-def _cut(order: Indices, size: int) -> list[Indices]:
+def _split(order: Indices, size: int) -> list[Indices]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def _cut_evenly(order: Indices, size: int) -> list[Indices]:
+def _split_evenly(order: Indices, size: int) -> list[Indices]:
     return np.array_split(order, -(-len(order) // size))
 
 

@@ -79,8 +79,8 @@ class Dataset(Mapping[str, Split]):
     is_aligned: bool = False
 
     def __post_init__(self) -> None:
-        told = {name: split.with_classes(self.classes) for name, split in self.splits.items()}
-        object.__setattr__(self, "splits", told)
+        splits = {name: split.with_classes(self.classes) for name, split in self.splits.items()}
+        object.__setattr__(self, "splits", splits)
         if self.all_rows is not None:
             object.__setattr__(self, "all_rows", self.all_rows.with_classes(self.classes))
 
@@ -90,9 +90,9 @@ class Dataset(Mapping[str, Split]):
         try:
             return self.splits[name]
         except KeyError:
-            known = [*self.splits, *([] if self.all_rows is None else [ALL])]
-            why = f" {self.no_splits_reason}" if self.no_splits_reason else ""
-            raise UnknownNameError(unknown_name_message(f"split of {self.name}", name, known) + why) from None
+            names = [*self.splits, *([] if self.all_rows is None else [ALL])]
+            reason = f" {self.no_splits_reason}" if self.no_splits_reason else ""
+            raise UnknownNameError(unknown_name_message(f"split of {self.name}", name, names) + reason) from None
 
     def get(self, name: str, default: Any = None, /) -> Any:  # Mapping's own expects a KeyError
         if name not in self:
@@ -122,14 +122,14 @@ class Dataset(Mapping[str, Split]):
     def fingerprint(self) -> str:
         """A hash of the task, the classes and every row of every split."""
         splits = [f"{name}:{split.fingerprint}" for name, split in self.items()]
-        parts = [self.task.name, *(self.classes or ()), *splits]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+        lines = [self.task.name, *(self.classes or ()), *splits]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def oracle(self) -> Teacher:
         """The labelling function itself as a teacher. Only planted data knows it."""
         raise UnsupportedError(f"{self.name} is not planted data, so its labelling function is not known.")
 
     def __repr__(self) -> str:
-        known = dict(self.splits) or ({} if self.all_rows is None else {ALL: self.all_rows})
-        sizes = ", ".join(f"{name} {len(split)}" for name, split in known.items())
+        splits = dict(self.splits) or ({} if self.all_rows is None else {ALL: self.all_rows})
+        sizes = ", ".join(f"{name} {len(split)}" for name, split in splits.items())
         return f"Dataset({self.name!r}, {self.task}, {sizes})"

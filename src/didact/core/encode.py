@@ -24,11 +24,11 @@ def unit_batch(rows: Sequence[Row], *, name: str, is_text: bool, patch: int | No
 
 
 def _words(row: Row) -> TokenizedRow:
-    found: list[Span] = words_of(row.texts)
+    spans: list[Span] = words_of(row.texts)
     return TokenizedRow(
-        tokens=np.zeros(len(found), dtype=np.int64),
-        segments=np.array([span.segment for span in found], dtype=np.int64),
-        offsets=np.array([[span.start, span.end] for span in found], dtype=np.int64).reshape(-1, 2),
+        tokens=np.zeros(len(spans), dtype=np.int64),
+        segments=np.array([span.segment for span in spans], dtype=np.int64),
+        offsets=np.array([[span.start, span.end] for span in spans], dtype=np.int64).reshape(-1, 2),
     )
 
 

@@ -49,7 +49,7 @@ class Explanation:
         cautions: tuple[str, ...] = (),
         lost: Bool[Tensor, " batch"] | None = None,
     ) -> None:
-        device = next((part.device for part in (mask, units, scores) if isinstance(part, Tensor)), None)
+        device = next((array.device for array in (mask, units, scores) if isinstance(array, Tensor)), None)
         values = {
             "scores": _tensor(scores, device),
             "mask": _tensor(mask, device),

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from didact.core.teacher import Teacher
 
-_REMEMBERED: WeakKeyDictionary[Teacher, tuple[Any, str]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Teacher, tuple[Any, str]] = WeakKeyDictionary()
 
 
 def cached_fingerprint(teacher: Teacher) -> str | None:
@@ -16,13 +16,13 @@ def cached_fingerprint(teacher: Teacher) -> str | None:
     if teacher.is_identified_by_answers:
         return None
     state = tuple((tensor.data_ptr(), tensor._version) for tensor in teacher.tensors())  # int8 layers cannot be changed
-    facts = (state, teacher.max_length, getattr(teacher, "truncate", None))
-    known = _REMEMBERED.get(teacher)
-    if known is None or known[0] != facts:
-        known = _REMEMBERED[teacher] = (facts, teacher.fingerprint(()))
-    return known[1]
+    identity = (state, teacher.max_length, getattr(teacher, "truncate", None))
+    cached = _CACHE.get(teacher)
+    if cached is None or cached[0] != identity:
+        cached = _CACHE[teacher] = (identity, teacher.fingerprint(()))
+    return cached[1]
 
 
 def invalidate_fingerprint(teacher: Teacher) -> None:
     """Have the next hash computed anew: weights can be changed unseen, and what is kept for long is named after it."""
-    _REMEMBERED.pop(teacher, None)
+    _CACHE.pop(teacher, None)

@@ -53,10 +53,10 @@ class FunctionTeacher(Teacher):
             raise OptionError(f"Option 'patch' is the width of a square in pixels, at least 1, not {patch}.")
         self.patch = patch
         if self.task.is_per_token:
-            able = ", ".join(task.name for task in TASKS.values() if not task.is_per_token)
+            supported = ", ".join(task.name for task in TASKS.values() if not task.is_per_token)
             raise UnsupportedError(
                 f"A function cannot be the teacher of a {self.task} task: there is no agreed form for the spans it "
-                f"would return. Choose one of {able}, or a model."
+                f"would return. Choose one of {supported}, or a model."
             )
         if self.task.has_classes and output == "value":
             raise OptionError(f"Task {self.task} has classes: output must be 'probability' or 'logit', not 'value'.")
@@ -83,8 +83,10 @@ class FunctionTeacher(Teacher):
         """Answer rows, or texts, pairs of texts (as tuples) or images."""
         rows = as_rows(rows)
         width = self.task.width(self.classes)
-        parts = [self._ask(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)]
-        values = np.concatenate(parts) if parts else np.zeros((0, width))
+        batches = [
+            self._answer_rows(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)
+        ]
+        values = np.concatenate(batches) if batches else np.zeros((0, width))
         return Outputs(self.task, tuple(row.id for row in rows), values, classes=self.classes)
 
     def fingerprint(self, rows: Sequence[Row], outputs: Outputs | None = None) -> str:
@@ -93,21 +95,21 @@ class FunctionTeacher(Teacher):
         `outputs` is what it answered to these rows, in their order, if it was asked already.
         """
         values = (self.predict(rows) if outputs is None else outputs).values
-        facts = repr((self.task.name, self.classes, self.output, self.absent, self.patch, fingerprint_of(rows)))
-        return hashlib.sha256(facts.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
+        identity = repr((self.task.name, self.classes, self.output, self.absent, self.patch, fingerprint_of(rows)))
+        return hashlib.sha256(identity.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
-    def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+    def _answer_rows(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         if self._stored is None:
-            return self._call(rows, width)
-        known = [self._stored(row) for row in rows]
-        missing = [row for row, values in zip(rows, known, strict=True) if values is None]
-        asked = iter(self._call(missing, width)) if missing else iter(())
-        return np.stack([next(asked) if values is None else values for values in known])
+            return self._call_function(rows, width)
+        stored = [self._stored(row) for row in rows]
+        missing = [row for row, values in zip(rows, stored, strict=True) if values is None]
+        answers = iter(self._call_function(missing, width)) if missing else iter(())
+        return np.stack([next(answers) if values is None else values for values in stored])
 
     def _answers(self, rows: Sequence[Row]) -> Any:
         return self.function([_input(row) for row in rows])
 
-    def _call(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+    def _call_function(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         answer = self._answers(rows)
         try:
             values = np.asarray(answer, dtype=np.float64)

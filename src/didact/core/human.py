@@ -36,12 +36,13 @@ class HumanTeacher(Teacher):
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
         rows = as_rows(rows)
-        wrong = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
-        if wrong:
+        unlabelled = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
+        if unlabelled:
             raise DataError(
-                f"{len(wrong)} of {len(rows)} rows have no gold label of this task, so people cannot be the teacher. "
+                f"{len(unlabelled)} of {len(rows)} rows have no gold label of this task, so people cannot be the "
+                "teacher. "
                 "Drop these rows, or choose a model as the teacher. The first are:",
-                wrong[: DataError.SHOWN],
-                total=len(wrong),
+                unlabelled[: DataError.SHOWN],
+                total=len(unlabelled),
             )
         return self.task.gold(rows, self.classes)

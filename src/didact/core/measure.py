@@ -25,8 +25,8 @@ def measure(answers: Outputs, reference: Outputs, *, balanced: bool = False) -> 
 
 def class_weights(labels: Int[np.ndarray, " row"]) -> Float[np.ndarray, " row"]:
     """A weight per row, of mean 1, under which every class that occurs counts the same."""
-    names, positions, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return (len(labels) / (len(names) * counts))[positions]
+    classes, positions, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return (len(labels) / (len(classes) * counts))[positions]
 
 
 def agreement(answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:
@@ -44,18 +44,18 @@ def pearson(first: Float[np.ndarray, " row"], second: Float[np.ndarray, " row"])
     return float((first * second).sum() / scale) if scale > 0 else float("nan")
 
 
-def token_f1(given: str, accepted: str) -> float:
+def token_f1(answer: str, accepted: str) -> float:
     """SQuAD's F1 over bags of words: lower case, no punctuation, no articles. Two empty answers agree."""
-    left, right = Counter(_plain_words(given)), Counter(_plain_words(accepted))
-    if not left or not right:
-        return float(left == right)
-    shared = (left & right).total()
-    return 2 * shared / (left.total() + right.total())
+    answer_words, accepted_words = Counter(_normalised_words(answer)), Counter(_normalised_words(accepted))
+    if not answer_words or not accepted_words:
+        return float(answer_words == accepted_words)
+    shared = (answer_words & accepted_words).total()
+    return 2 * shared / (answer_words.total() + accepted_words.total())
 
 
-def _plain_words(text: str) -> list[str]:
-    kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
-    return re.sub(r"\b(a|an|the)\b", " ", kept).split()
+def _normalised_words(text: str) -> list[str]:
+    letters = "".join(character for character in text.lower() if character not in string.punctuation)
+    return re.sub(r"\b(a|an|the)\b", " ", letters).split()
 
 
 def _check(answers: Outputs, reference: Outputs) -> None:

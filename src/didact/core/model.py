@@ -119,8 +119,8 @@ class Model(nn.Module, Teacher):
 
     def __repr__(self) -> str:
         """A few lines instead of torch's tree of modules; `print(teacher.model)` shows that of a transformers model."""
-        facts = {"max tokens": self.max_length} if self.task.is_text else {}
-        return describe_teacher(self, self._kind(), {**facts, "parameters": f"{self._parameter_count():,}"})
+        details = {"max tokens": self.max_length} if self.task.is_text else {}
+        return describe_teacher(self, self._kind(), {**details, "parameters": f"{self._parameter_count():,}"})
 
     def _kind(self) -> str:
         """What kind of model it is, in words."""
@@ -141,7 +141,7 @@ class Model(nn.Module, Teacher):
     def check_attention(self, listen: Collection[TraceField], zero_values_at: TokenMask | None) -> None:
         """Refuse what cannot be recorded or changed, before any pass."""
         require_attention(
-            self, [*(part for part in listen if part != "hidden"), *(() if zero_values_at is None else ("values",))]
+            self, [*(field for field in listen if field != "hidden"), *(() if zero_values_at is None else ("values",))]
         )
 
     @property
@@ -166,13 +166,13 @@ class Model(nn.Module, Teacher):
         rows = as_rows(rows)
         values = np.zeros((len(rows), self.task.width(self.classes)))
         with inference_copy(self) as model:
-            for chosen in row_batches(rows, batch_size):
+            for indices in row_batches(rows, batch_size):
                 try:
-                    batch = model.encode([rows[index] for index in chosen])
+                    batch = model.encode([rows[index] for index in indices])
                 except TooLongError:  # of this batch; the caller wants to know of all rows
                     model.check_rows(rows)
                     raise
-                values[chosen] = model.task.decode(model(batch.to(model.device)).logits, batch)
+                values[indices] = model.task.decode(model(batch.to(model.device)).logits, batch)
         return self._outputs(rows, values)
 
     def answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], Outputs]:
@@ -251,9 +251,9 @@ def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -
 def check_readable(batch: Batch, task: Task, *, name: str) -> None:
     """An error that names the rows in which the model finds nothing to read."""
     has_content = task.content(batch).any(-1).tolist()
-    blank = [row for row, is_readable in zip(batch.ids, has_content, strict=True) if not is_readable]
-    if blank:
+    unreadable = [row for row, is_readable in zip(batch.ids, has_content, strict=True) if not is_readable]
+    if unreadable:
         raise ShapeError(
-            f"{len(blank)} of {len(batch)} rows hold nothing that model {name!r} can read "
-            f"(no {task.content_name}): {', '.join(blank[:10])}."
+            f"{len(unreadable)} of {len(batch)} rows hold nothing that model {name!r} can read "
+            f"(no {task.content_name}): {', '.join(unreadable[:10])}."
         )

@@ -11,7 +11,7 @@ from didact.core.teacher import Attention, Differentiable, Teacher
 from didact.errors import UnsupportedError
 
 # What is needed, in words. Not here: what every teacher can do (`predictions`), and what rows bring (`rationales`).
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "changed rows": "answers to rows without some of their units",
     "a class or a score": "a class or a score to explain",
     "gradients": "gradients or attention",
@@ -21,7 +21,7 @@ _WORDS: Final = {
     "training": "a model that can be built and trained again",
     "classes": "classes",
 }
-_INSIDE: Final = ("gradients", "attention", "embeddings", "weights", "training")
+_NEEDS_A_MODEL: Final = ("gradients", "attention", "embeddings", "weights", "training")
 _WITH_ATTENTION: Final = "'bilstm_attention', 'pool', 'native'"
 
 
@@ -31,7 +31,7 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
         return f"teacher {teacher.name!r} answers with the labels of the data, and changed rows have none"
     if need == "a class or a score" and teacher.task.is_per_token:
         return f"teacher {teacher.name!r} answers spans"
-    if need in _INSIDE and not isinstance(teacher, Differentiable):
+    if need in _NEEDS_A_MODEL and not isinstance(teacher, Differentiable):
         return f"teacher {teacher.name!r} is not a model: only its answers can be seen"
     if need == "attention" and not teacher.attention:
         return f"was asked of model {teacher.name!r}, {teacher.attention_fault}"
@@ -44,19 +44,19 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
     return None
 
 
-def require(teacher: Teacher, need: str, asked: str, *, advice: str | None = None) -> None:
+def require(teacher: Teacher, need: str, subject: str, *, advice: str | None = None) -> None:
     """An error where the teacher does not meet a need of what was `asked` (`Method 'lrp'`)."""
     if (fault := obstacle(teacher, need)) is not None:
-        raise UnsupportedError(f"{asked} needs {_WORDS[need]}, and {fault}. {advice or _advice(teacher)}")
+        raise UnsupportedError(f"{subject} needs {_DESCRIPTIONS[need]}, and {fault}. {advice or _advice(teacher)}")
 
 
-def require_attention(teacher: Teacher, parts: Collection[Attention]) -> None:
+def require_attention(teacher: Teacher, fields: Collection[Attention]) -> None:
     """An error where the teacher does not record some of these parts of its attention, or cannot leave values out."""
-    if missing := sorted(set(parts) - set(teacher.attention)):
-        asked, models = f"Attention {', '.join(map(repr, missing))} was asked of", _WITH_ATTENTION
+    if missing := sorted(set(fields) - set(teacher.attention)):
+        problem, models = f"Attention {', '.join(map(repr, missing))} was asked of", _WITH_ATTENTION
         if missing == ["values"]:
-            asked, models = "There is no self-attention whose values could be left out in", "'native'"
-        raise UnsupportedError(f"{asked} model {teacher.name!r}, {teacher.attention_fault}. {_without(models)}")
+            problem, models = "There is no self-attention whose values could be left out in", "'native'"
+        raise UnsupportedError(f"{problem} model {teacher.name!r}, {teacher.attention_fault}. {_alternatives(models)}")
 
 
 def _advice(teacher: Teacher) -> str:
@@ -65,10 +65,10 @@ def _advice(teacher: Teacher) -> str:
         return "Explain with 'human', 'random' or 'trivial', and measure against rationales (roc_auc)."
     if not isinstance(teacher, Differentiable):
         return "Choose one that needs predictions only: occlusion, lime, kernel_shap, shapley_sampling."
-    return _without(_WITH_ATTENTION)
+    return _alternatives(_WITH_ATTENTION)
 
 
-def _without(models: str) -> str:
+def _alternatives(models: str) -> str:
     """What serves where attention is missing."""
     return (
         f"Choose {models} or a Hugging Face model, or a method that needs gradients or predictions only "

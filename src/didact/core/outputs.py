@@ -43,34 +43,35 @@ class Outputs:
         return Outputs(self.task, ids, self.values[indices], answers, self.classes)
 
     @classmethod
-    def joined(cls, parts: Sequence["Outputs"]) -> "Outputs":
+    def joined(cls, outputs: Sequence["Outputs"]) -> "Outputs":
         """The rows of all parts, one after another."""
-        answers = [part.answers for part in parts if part.answers is not None]
+        answers = [chunk.answers for chunk in outputs if chunk.answers is not None]
         return cls(
-            parts[0].task,
-            tuple(chain.from_iterable(part.ids for part in parts)),
-            np.concatenate([part.values for part in parts]),
-            tuple(chain(*answers)) if len(answers) == len(parts) else None,
-            parts[0].classes,
+            outputs[0].task,
+            tuple(chain.from_iterable(chunk.ids for chunk in outputs)),
+            np.concatenate([chunk.values for chunk in outputs]),
+            tuple(chain(*answers)) if len(answers) == len(outputs) else None,
+            outputs[0].classes,
         )
 
     def __repr__(self) -> str:
         """One line per row: its id, and its answer with the probability."""
         lines = [
-            f"  {name}: {answer}" for name, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
+            f"  {row_id}: {answer}"
+            for row_id, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
         ]
-        left = len(self) - len(lines)
-        lines += [f"  … and {left:,} more"] if left > 0 else []
+        remaining = len(self) - len(lines)
+        lines += [f"  … and {remaining:,} more"] if remaining > 0 else []
         return "\n".join([f"Outputs of {len(self):,} {'row' if len(self) == 1 else 'rows'} ({self.task})", *lines])
 
     def format_answers(self, count: int | None = None) -> list[str]:
         """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
-        first = self.select(np.arange(len(self))[:count])
-        words = self.task.format_answers(first, self.classes)
+        shown = self.select(np.arange(len(self))[:count])
+        words = self.task.format_answers(shown, self.classes)
         if self.task.has_classes:
-            best = first.probabilities.max(axis=1).tolist()
-            return [f"{word} ({percent(probability)})" for word, probability in zip(words, best, strict=True)]
-        return words if first.answers is None else list(map(repr, words))
+            highest = shown.probabilities.max(axis=1).tolist()
+            return [f"{word} ({percent(probability)})" for word, probability in zip(words, highest, strict=True)]
+        return words if shown.answers is None else list(map(repr, words))
 
     @property
     def labels(self) -> Int[np.ndarray, " row"]:
@@ -92,5 +93,5 @@ class Outputs:
 
 def softmax(logits: Float[np.ndarray, "row width"]) -> Float[np.ndarray, "row width"]:
     """Probabilities of classes."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)

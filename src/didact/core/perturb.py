@@ -50,7 +50,7 @@ class MaskedForward:
         check_replace(replace)
         require(teacher, "changed rows", "What takes units away")
         self.teacher, self.batch, self.batch_size = teacher, batch, batch_size
-        self.replace, self.description, self._token = _resolved(teacher, batch, replace)
+        self.replace, self.description, self._token = _resolve_replacement(teacher, batch, replace)
         self.units: Bool[np.ndarray, "row position"] = batch.units.cpu().numpy()
         self.passes = 0
 
@@ -65,58 +65,63 @@ class MaskedForward:
         """
         if not masks:
             return []
-        numbers = np.arange(len(self.batch)) if rows is None else np.asarray(rows)
+        row_indices = np.arange(len(self.batch)) if rows is None else np.asarray(rows)
         present, inverse = zip(
-            *(distinct(mask | ~self.units[row]) for row, mask in zip(numbers, masks, strict=True)), strict=True
+            *(distinct(mask | ~self.units[row]) for row, mask in zip(row_indices, masks, strict=True)), strict=True
         )
         counts = [len(mask) for mask in present]
-        owners = np.repeat(numbers, counts)
-        self.passes += len(owners)
+        row_of_mask = np.repeat(row_indices, counts)
+        self.passes += len(row_of_mask)
         run = self._run_model if isinstance(self.teacher, Differentiable) else self._run_predictor
-        values = run(owners, np.concatenate(present), read)
-        return [part[order] for part, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)]
+        values = run(row_of_mask, np.concatenate(present), read)
+        return [
+            row_values[order]
+            for row_values, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)
+        ]
 
-    def _run_model(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_model(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
         model, batch = require_model(self.teacher, "perturbation"), self.batch
-        owner, here = torch.from_numpy(owners).to(batch.device), torch.from_numpy(present).to(batch.device)
-        lengths = batch.lengths[owner]
+        rows, is_present = torch.from_numpy(row_of_mask).to(batch.device), torch.from_numpy(present).to(batch.device)
+        lengths = batch.lengths[rows]
         if self.replace == "delete":
-            lengths = (here & batch.mask[owner]).sum(-1)
+            lengths = (is_present & batch.mask[rows]).sum(-1)
         values: np.ndarray | None = None
         with inference_copy(model) as model:
             for bucket in length_buckets(lengths, self.batch_size):
-                chosen = owner[bucket]
-                part = batch.select(chosen).to(model.device)
-                inputs, part = self._inputs(model, part, here[bucket, : part.tokens.shape[1]].to(part.device))
-                answers = read(model.run(inputs, part).logits, chosen).cpu().double().numpy()
-                values = np.zeros((len(owners), *answers.shape[1:])) if values is None else values
-                values[bucket] = answers
+                bucket_rows = rows[bucket]
+                inputs_batch = batch.select(bucket_rows).to(model.device)
+                inputs, inputs_batch = self._inputs(
+                    model, inputs_batch, is_present[bucket, : inputs_batch.tokens.shape[1]].to(inputs_batch.device)
+                )
+                bucket_values = read(model.run(inputs, inputs_batch).logits, bucket_rows).cpu().double().numpy()
+                values = np.zeros((len(row_of_mask), *bucket_values.shape[1:])) if values is None else values
+                values[bucket] = bucket_values
         assert values is not None
         return values
 
     def _inputs(
-        self, model: Model, part: Batch, here: Bool[Tensor, "batch token"]
+        self, model: Model, batch: Batch, is_present: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch left dim"], Batch]:
         """The embeddings of altered rows, and the batch they belong to."""
         if self.replace == "delete":
-            part = _shortened(part, here)
-            return model.embed(part), part
-        embeddings = model.embed(part)
+            batch = _keep_positions(batch, is_present)
+            return model.embed(batch), batch
+        embeddings = model.embed(batch)
         if self._token is None:
-            return embeddings.masked_fill(~here[..., None], 0.0), part
-        absent = model.embed(changed(part, tokens=torch.where(part.units, self._token, part.tokens)))
-        return torch.where(here[..., None], embeddings, absent), part
+            return embeddings.masked_fill(~is_present[..., None], 0.0), batch
+        replaced = model.embed(changed(batch, tokens=torch.where(batch.units, self._token, batch.tokens)))
+        return torch.where(is_present[..., None], embeddings, replaced), batch
 
-    def _run_predictor(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_predictor(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
         teacher, rows = self.teacher, self.batch.rows
         assert rows is not None
-        questions = []
-        for row, mask in zip(owners.tolist(), present, strict=True):
+        perturbed_rows = []
+        for row, mask in zip(row_of_mask.tolist(), present, strict=True):
             units = teacher.units(rows[row])
-            gone = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
-            questions.append(teacher.without(rows[row], gone))
-        logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
-        return read(logits, torch.from_numpy(owners)).numpy()
+            removed = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
+            perturbed_rows.append(teacher.without(rows[row], removed))
+        logits = torch.from_numpy(teacher.predict(perturbed_rows, batch_size=self.batch_size).values)
+        return read(logits, torch.from_numpy(row_of_mask)).numpy()
 
 
 def distinct(masks: Masks) -> tuple[Masks, Int[np.ndarray, " mask"]]:
@@ -128,17 +133,17 @@ def distinct(masks: Masks) -> tuple[Masks, Int[np.ndarray, " mask"]]:
     return masks[first], inverse.reshape(-1)
 
 
-def on_all_positions(kept: Bool[np.ndarray, "mask group"], groups: Int[np.ndarray, " position"]) -> Masks:
+def on_all_positions(group_masks: Bool[np.ndarray, "mask group"], groups: Int[np.ndarray, " position"]) -> Masks:
     """Marks on groups of positions as marks on the positions. Those of no group (-1) are always present.
 
     A group one beyond the last is none, either.
     """
-    present = np.ones((len(kept), kept.shape[1] + 1), dtype=bool)
-    present[:, :-1] = kept
+    present = np.ones((len(group_masks), group_masks.shape[1] + 1), dtype=bool)
+    present[:, :-1] = group_masks
     return present[:, groups]
 
 
-def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
+def _resolve_replacement(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
     """What is done, in words too, and the token that stands for a removed unit (None: zeros)."""
     if not isinstance(teacher, Differentiable):
         if batch.pixels is not None:
@@ -154,8 +159,8 @@ def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, i
             token = model.special_token_id(name)
         except UnsupportedError:
             continue
-        told = f"replaced by {model.token_name(token)}"
-        return replace, told if name == replace else f"{told}, since there is no mask token", token
+        description = f"replaced by {model.token_name(token)}"
+        return replace, description if name == replace else f"{description}, since there is no mask token", token
     if replace == "mask":
         return "zero", "embedding 0, since there is no mask token", None
     raise UnsupportedError(
@@ -164,20 +169,20 @@ def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, i
     )
 
 
-def _shortened(batch: Batch, stays: Bool[Tensor, "batch token"]) -> Batch:
+def _keep_positions(batch: Batch, keep: Bool[Tensor, "batch token"]) -> Batch:
     """The batch without the positions that do not stay; the others move up.
 
     A model without special tokens would read nothing where nothing stays: there one token of number 0 is left, which
     is padding in nearly all vocabularies.
     """
-    here = stays & batch.mask
-    empty = ~here.any(-1, keepdim=True)
-    here[:, :1] |= empty
-    order = (~here).long().argsort(dim=-1, stable=True)[:, : int(here.sum(-1).max())]
+    remaining = keep & batch.mask
+    is_empty = ~remaining.any(-1, keepdim=True)
+    remaining[:, :1] |= is_empty
+    order = (~remaining).long().argsort(dim=-1, stable=True)[:, : int(remaining.sum(-1).max())]
     return changed(
         batch,
-        tokens=batch.tokens.masked_fill(empty, 0).gather(1, order),
-        mask=here.gather(1, order),
+        tokens=batch.tokens.masked_fill(is_empty, 0).gather(1, order),
+        mask=remaining.gather(1, order),
         units=batch.units.gather(1, order),
         segments=batch.segments.gather(1, order),
         words=batch.words.gather(1, order),

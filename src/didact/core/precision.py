@@ -16,8 +16,8 @@ from didact.core.trace import Trace
 from didact.errors import OptionError, UnsupportedError
 
 SINGLE: Final = "single"
-_HALF: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-PRECISIONS: Final = (SINGLE, *_HALF)
+_HALF_DTYPES: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS: Final = (SINGLE, *_HALF_DTYPES)
 INT8: Final = "int8"  # of torch's quantised layers, which pass no gradients on; a model's weights alone
 
 
@@ -42,13 +42,13 @@ def autocast(device: torch.device, precision: str) -> Iterator[None]:
     if precision == SINGLE:
         yield
         return
-    with torch.autocast(device.type, dtype=_HALF[precision]):
+    with torch.autocast(device.type, dtype=_HALF_DTYPES[precision]):
         yield
 
 
 def to_single(trace: Trace) -> Trace:
     """The trace in single precision, where it was less."""
-    return replace(trace, **{one.name: _wide(getattr(trace, one.name)) for one in fields(trace)})
+    return replace(trace, **{field.name: _to_float32(getattr(trace, field.name)) for field in fields(trace)})
 
 
 def weights_precision(teacher: Teacher) -> str:
@@ -58,7 +58,7 @@ def weights_precision(teacher: Teacher) -> str:
     if any(type(module).__module__.startswith("torch.ao.nn.quantized") for module in teacher.modules()):
         return INT8
     dtypes = {parameter.dtype for parameter in teacher.parameters()}
-    return next((name for name, dtype in reversed(_HALF.items()) if dtype in dtypes), SINGLE)
+    return next((name for name, dtype in reversed(_HALF_DTYPES.items()) if dtype in dtypes), SINGLE)
 
 
 def check_method(teacher: Teacher, method: str, need: str, precision: str) -> None:
@@ -95,13 +95,13 @@ def in_precision(teacher: Teacher, precision: str, *, method: str) -> Teacher:
     if precision == SINGLE and weights_precision(teacher) == SINGLE:
         return teacher
     model = require_model(teacher, method)
-    own = model.run
+    original_run = model.run
 
-    def run(embeddings: Tensor, *others: Any, **options: Any) -> Trace:
+    def run(embeddings: Tensor, *args: Any, **kwargs: Any) -> Trace:
         if torch.is_grad_enabled() and embeddings.requires_grad:
             check_gradients(model, precision, method=method)
         with autocast(embeddings.device, precision):
-            trace = own(embeddings, *others, **options)
+            trace = original_run(embeddings, *args, **kwargs)
         return to_single(trace)
 
     object.__setattr__(model, "run", run)
@@ -115,9 +115,9 @@ def no_gradients_error(method: str, precision: str) -> UnsupportedError:
     )
 
 
-def _wide(value: Any) -> Any:
+def _to_float32(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(map(_wide, value))
-    if isinstance(value, Tensor) and value.dtype in _HALF.values():
+        return tuple(map(_to_float32, value))
+    if isinstance(value, Tensor) and value.dtype in _HALF_DTYPES.values():
         return value.float()
     return value

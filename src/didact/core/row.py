@@ -51,7 +51,7 @@ class Row:
     @property
     def answers(self) -> tuple[Span, ...]:
         """The acceptable answers of a reading row; none for other labels."""
-        return tuple(part for part in self.label if isinstance(part, Span)) if isinstance(self.label, tuple) else ()
+        return tuple(span for span in self.label if isinstance(span, Span)) if isinstance(self.label, tuple) else ()
 
     @property
     def content(self) -> bytes:
@@ -76,8 +76,8 @@ class Fingerprint:
 
     def update(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            facts = [row.id, row.texts, row.label, row.rationale, row.alignments]
-            self._digest.update(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
+            content = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            self._digest.update(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
             if row.image is not None:
                 self._digest.update(row.content)
 

@@ -32,49 +32,49 @@ def rows_from(data: Any) -> Sequence[Row]:
         raise DataError(f"A {type(data).__name__} has no order, and rows have one. Give a list.")
     if isinstance(data, bytes) or not isinstance(data, Iterable):
         raise DataError(f"Rows, texts, pairs of texts or images were expected, not {type(data).__name__}.")
-    given = [one if isinstance(one, Row) else _row(index, one) for index, one in enumerate(data)]
-    broken = [f"item {index}" for index, row in enumerate(given) if any(map(_is_broken, row.texts))]
+    unnamed = [item if isinstance(item, Row) else _unnamed_row(index, item) for index, item in enumerate(data)]
+    broken = [f"item {index}" for index, row in enumerate(unnamed) if any(map(_has_surrogates, row.texts))]
     if broken:
-        raise DataError(f"{len(broken)} of {len(given)} rows hold characters that no encoding has:", broken)
-    rows = _named(given)
+        raise DataError(f"{len(broken)} of {len(unnamed)} rows hold characters that no encoding has:", broken)
+    rows = _with_ids(unnamed)
     if not rows:
         raise DataError("There is nothing to explain: no rows were given.")
-    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
-    if blank:
-        raise DataError(f"{len(blank)} of {len(rows)} rows are empty texts. Leave them out:", blank)
+    empty = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if empty:
+        raise DataError(f"{len(empty)} of {len(rows)} rows are empty texts. Leave them out:", empty)
     if len({row.id for row in rows}) < len(rows):
         raise DataError("Two rows share an id; ids must differ, because random draws depend on them.")
     return rows
 
 
-def _row(index: int, one: Any) -> Row:
+def _unnamed_row(index: int, item: Any) -> Row:
     """A row without a name."""
-    if isinstance(one, str):
-        return Row("", (one,))
-    if isinstance(one, tuple | list) and one and all(isinstance(text, str) for text in one):
-        return Row("", tuple(one))
-    if isinstance(one, np.ndarray) and one.ndim == 3 and one.dtype == np.uint8:
-        return Row("", image=one)
+    if isinstance(item, str):
+        return Row("", (item,))
+    if isinstance(item, tuple | list) and item and all(isinstance(text, str) for text in item):
+        return Row("", tuple(item))
+    if isinstance(item, np.ndarray) and item.ndim == 3 and item.dtype == np.uint8:
+        return Row("", image=item)
     raise DataError(
-        f"Item {index} is a {type(one).__name__}. Give rows, texts, pairs of texts, or images as uint8 arrays of "
+        f"Item {index} is a {type(item).__name__}. Give rows, texts, pairs of texts, or images as uint8 arrays of "
         "height × width × channel."
     )
 
 
-def _named(rows: Sequence[Row]) -> Sequence[Row]:
+def _with_ids(rows: Sequence[Row]) -> Sequence[Row]:
     """Rows without a name are named after what they hold: random draws must not depend on a row's place."""
-    seen: dict[str, int] = {}
-    found = []
+    counts: dict[str, int] = {}
+    named = []
     for row in rows:
         if not isinstance(row.id, str):
             raise DataError(f"The id of a row is a text, not {row.id!r}.")
         if row.id == "":
-            name = hashlib.sha256(row.content).hexdigest()[:8]
-            seen[name] = seen.get(name, 0) + 1
-            row = replace(row, id=name if seen[name] == 1 else f"{name}-{seen[name]}")
-        found.append(row)
-    return found
+            digest = hashlib.sha256(row.content).hexdigest()[:8]
+            counts[digest] = counts.get(digest, 0) + 1
+            row = replace(row, id=digest if counts[digest] == 1 else f"{digest}-{counts[digest]}")
+        named.append(row)
+    return named
 
 
-def _is_broken(text: str) -> bool:
-    return any("\ud800" <= sign <= "\udfff" for sign in text)
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -30,9 +30,9 @@ def shared_copy(teacher: T) -> T:
         return teacher
     # Aliases of parameters made in inference mode could not take part in a gradient.
     with torch.inference_mode(False), torch.no_grad():
-        twin = _Copier(is_deep=not getattr(teacher, "is_dispatched", False)).module(teacher)
-    object.__setattr__(twin, _IS_COPY, True)
-    return twin  # type: ignore[return-value]
+        clone = _Copier(is_deep=not getattr(teacher, "is_dispatched", False)).module(teacher)
+    object.__setattr__(clone, _IS_COPY, True)
+    return clone  # type: ignore[return-value]
 
 
 class _Copier:
@@ -44,19 +44,21 @@ class _Copier:
 
     def module(self, module: nn.Module) -> nn.Module:
         if id(module) in self.copies:
-            known: nn.Module = self.copies[id(module)]
-            return known
+            copied: nn.Module = self.copies[id(module)]
+            return copied
         if isinstance(module, torch.jit.ScriptModule):  # has no attributes of Python's to copy
             return module
-        twin = self.copies[id(module)] = object.__new__(type(module))
+        clone = self.copies[id(module)] = object.__new__(type(module))
         state = dict(vars(module))
         if self.is_deep:
-            state["_modules"] = {name: None if part is None else self.module(part) for name, part in _items(module)}
-            state["_parameters"] = {name: self._parameter(part) for name, part in dict(module._parameters).items()}
-        vars(twin).update({name: self._attribute(value) for name, value in state.items()})
+            state["_modules"] = {
+                name: None if member is None else self.module(member) for name, member in _items(module)
+            }
+            state["_parameters"] = {name: self._parameter(member) for name, member in dict(module._parameters).items()}
+        vars(clone).update({name: self._attribute(value) for name, value in state.items()})
         if state.get(_COMPILED) is not None:
-            vars(twin)[_COMPILED] = None
-        return twin
+            vars(clone)[_COMPILED] = None
+        return clone
 
     def _parameter(self, parameter: nn.Parameter | None) -> Any:
         """An alias with its own `requires_grad`. Parameters of a class of their own (quantised ones) are shared."""
@@ -78,7 +80,7 @@ class _Copier:
             return MethodType(value.__func__, self.copies[id(value.__self__)])
         if type(value) in (dict, OrderedDict):
             return (
-                type(value)((key, self._attribute(part)) for key, part in value.copy().items())
+                type(value)((key, self._attribute(item)) for key, item in value.copy().items())
                 if value
                 else type(value)()
             )
@@ -89,11 +91,11 @@ class _Copier:
         return self._config(value) if _is_config(value) else value
 
     def _config(self, config: Any) -> Any:
-        twin = self.copies[id(config)] = copy.copy(config)
+        clone = self.copies[id(config)] = copy.copy(config)
         for name in config.sub_configs:
-            if _is_config(inner := vars(config).get(name)):
-                vars(twin)[name] = self._attribute(inner)
-        return twin
+            if _is_config(sub_config := vars(config).get(name)):
+                vars(clone)[name] = self._attribute(sub_config)
+        return clone
 
 
 def _items(module: nn.Module) -> list[tuple[str, nn.Module | None]]:

@@ -64,7 +64,7 @@ class Target:
         return replace(self, first=first, second=second)
 
     def to(self, device: torch.device) -> "Target":
-        first, second = (None if part is None else part.to(device) for part in (self.first, self.second))
+        first, second = (None if index is None else index.to(device) for index in (self.first, self.second))
         return replace(self, first=first, second=second)
 
     def of(self, logits: Float[Tensor, "batch *output"]) -> Float[Tensor, " batch"]:
@@ -82,8 +82,8 @@ class Target:
         rows = torch.arange(len(logits), device=logits.device)
         if self.kind == "span":
             return logits[rows, 0, self.first] + logits[rows, 1, self.second]
-        chosen = logits[rows, self.first]
-        return chosen if self.second is None else chosen - logits[rows, self.second]
+        values = logits[rows, self.first]
+        return values if self.second is None else values - logits[rows, self.second]
 
 
 def activated(logits: Float[Tensor, "batch *output"], activation: Activation) -> Float[Tensor, "batch *output"]:
@@ -98,5 +98,5 @@ def best_span(
     length = logits.shape[-1]
     sums = logits[:, 0, :, None] + logits[:, 1, None, :]
     allowed = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(longest - 1)
-    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(-1)
-    return best // length, best % length
+    index = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(-1)
+    return index // length, index % length

@@ -13,7 +13,7 @@ from didact.registry import unknown_name_message
 
 TASKS: Final[dict[str, Task]] = {task.name: task for task in (CLASSIFICATION, PAIR, REGRESSION, READING, IMAGE)}
 
-_NOT_YET: Final = {
+_UNSUPPORTED: Final = {
     "generation": "a generated text has no single output to simulate",
     "token_classification": "it has one label per token, and a student is judged by one answer per row",
     "multi_label": "several labels at once have no single predicted class",
@@ -24,7 +24,9 @@ def task_named(name: str) -> Task:
     """The task called `name`. The kinds that are not served yet are refused by name, with the reason."""
     if name in TASKS:
         return TASKS[name]
-    plain = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")
-    if plain in _NOT_YET:
-        raise UnsupportedError(f"Task {name!r} is not supported: {_NOT_YET[plain]}. Supported: {', '.join(TASKS)}.")
+    normalised = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")
+    if normalised in _UNSUPPORTED:
+        raise UnsupportedError(
+            f"Task {name!r} is not supported: {_UNSUPPORTED[normalised]}. Supported: {', '.join(TASKS)}."
+        )
     raise UnknownNameError(unknown_name_message("task", name, TASKS))

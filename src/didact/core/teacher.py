@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from didact.core.batch import Batch
     from didact.core.trace import Trace
 
-_NAMED = 12  # classes that are named when a teacher is printed
+_CLASSES_SHOWN = 12  # classes that are named when a teacher is printed
 # What of its attention a model can record (see `Trace`), and whether it can leave out the values of some positions.
 Attention = Literal["mean", "reading", "full", "weights", "values"]
 
@@ -173,10 +173,12 @@ class Teacher(ABC):
         return 0.0, 0.0, float(height // size * size), float(width // size * size)
 
 
-def describe_teacher(teacher: Predictor, kind: str, facts: Mapping[str, object]) -> str:
+def describe_teacher(teacher: Predictor, kind: str, details: Mapping[str, object]) -> str:
     """A teacher in a few lines, for `print`: its name, kind, task and classes, and more `facts` about it."""
     classes = teacher.classes or ()
-    named = ", ".join(classes[:_NAMED]) + (f", … ({len(classes)} classes)" if len(classes) > _NAMED else "")
-    lines = {"kind": kind, "task": teacher.task, **({"classes": named} if classes else {}), **facts}
+    names = ", ".join(classes[:_CLASSES_SHOWN]) + (
+        f", … ({len(classes)} classes)" if len(classes) > _CLASSES_SHOWN else ""
+    )
+    lines = {"kind": kind, "task": teacher.task, **({"classes": names} if classes else {}), **details}
     width = max(map(len, lines))
     return "\n".join([f"Teacher {teacher.name!r}", *(f"  {name:<{width}}  {value}" for name, value in lines.items())])

@@ -9,9 +9,9 @@ import torch
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
     """While this lasts torch computes with `count` threads. Another number changes the last digits."""
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)

@@ -32,18 +32,18 @@ def word_index(
 
     A piece of white space alone belongs to no word. A piece that spans several words belongs to the first.
     """
-    found = np.full(len(segments), -1, dtype=np.int64)
+    word_indices = np.full(len(segments), -1, dtype=np.int64)
     for segment, text in enumerate(texts):
         starts, ends = np.array([word[1:] for word in words(text)], dtype=np.int64).reshape(-1, 2).T
-        here = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
-        if not len(ends) or not len(here):
+        pieces = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
+        if not len(ends) or not len(pieces):
             continue
         # The first word that ends after the piece starts; it must also start before the piece ends.
-        nearest = np.searchsorted(ends, offsets[here, 0], side="right")
+        nearest = np.searchsorted(ends, offsets[pieces, 0], side="right")
         inside = nearest < len(ends)
-        inside[inside] &= starts[nearest[inside]] < offsets[here[inside], 1]
-        found[here[inside]] = nearest[inside]
-    return found
+        inside[inside] &= starts[nearest[inside]] < offsets[pieces[inside], 1]
+        word_indices[pieces[inside]] = nearest[inside]
+    return word_indices
 
 
 def touches(

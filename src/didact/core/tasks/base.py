@@ -94,7 +94,8 @@ class Task(ABC):
     def resembles(self, other: "Task") -> bool:
         """Whether a model built for one can be built for the other: as many texts, pooled or not, classes or not."""
         return all(
-            getattr(self, fact) == getattr(other, fact) for fact in ("fewest_texts", "is_per_token", "has_classes")
+            getattr(self, attribute) == getattr(other, attribute)
+            for attribute in ("fewest_texts", "is_per_token", "has_classes")
         ) and len(self.segments) == len(other.segments)
 
     # -- from a model to an answer ------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Task(ABC):
         """The answers as a model learns them. With `soft`, the probabilities of all classes instead of the best."""
 
     @abstractmethod
-    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """One loss per row."""
 
     def agreement(self, answers: "Outputs", reference: "Outputs") -> Float[np.ndarray, " row"]:  # noqa: ARG002

@@ -53,9 +53,9 @@ class Regression(Task):
 
         return torch.from_numpy(outputs.values[:, 0])
 
-    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """The squared error."""
-        return (logits[:, 0] - goal.to(logits.dtype)) ** 2
+        return (logits[:, 0] - targets.to(logits.dtype)) ** 2
 
     def overall(self, answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:  # noqa: ARG002
         """Pearson's r; NaN where either side is constant."""
