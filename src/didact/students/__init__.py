@@ -23,23 +23,23 @@ class StrategyEntry(Entry):
     paper: str
 
 
-def _entry(where: str, needs: str, about: str, paper: str) -> StrategyEntry:
-    return StrategyEntry(f"didact.students.{where}", needs, about, paper)
+def _strategy_entry(target: str, needs: str, about: str, paper: str) -> StrategyEntry:
+    return StrategyEntry(f"didact.students.{target}", needs, about, paper)
 
 
 STRATEGIES: Registry[StrategyEntry] = Registry(
     "strategy",
     {
-        "none": _entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
-        "attention": _entry(
+        "none": _strategy_entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
+        "attention": _strategy_entry(
             "attention:Attention", "attention", "its attention is drawn to the explanation",
             "Pruthi et al. 2022, eq. 2; Fernandes et al. 2022, eq. 3",
         ),
-        "multitask": _entry(
+        "multitask": _strategy_entry(
             "multitask:Multitask", "states", "tags the explanation's units beside its answer",
             "Pruthi et al. 2022, section 3",
         ),
-        "alignment": _entry(
+        "alignment": _strategy_entry(
             "alignment:Alignment", "self-attention", "its attention goes from question phrases to passage phrases",
             "Pruthi et al. 2022, section 3",
         ),

@@ -41,18 +41,18 @@ class Alignment(Strategy):
             )
         model.check_attention(self.listen, None)
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        return aligned_lesson(maps, batch)
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
+        return aligned_lesson(explanations, batch)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.phrases is not None
         assert trace.full is not None
         logits = trace.full[:, -1].masked_fill(~batch.mask[:, None, :, None], 0.0)  # padding asks nothing
-        heads = logits.softmax(-1).mean(1)
-        question, passage = lesson.phrases.to(heads.dtype).unbind(2)
+        attention = logits.softmax(-1).mean(1)
+        question, passage = lesson.phrases.to(attention.dtype).unbind(2)
         # From each question phrase to each position, then what of it lands in the phrase's counterpart.
-        share = question / question.sum(-1, keepdim=True).clamp_min(1)
-        mass = torch.einsum("bpq,bqk,bpk->bp", share, heads, passage)
-        there = lesson.phrases.any(-1).all(-1)
-        mean = (mass * there).sum(-1) / there.sum(-1).clamp_min(1)
-        return torch.where(there.any(-1), -self.beta * mean.clamp_min(1e-12).log(), torch.zeros_like(mean))
+        question_weights = question / question.sum(-1, keepdim=True).clamp_min(1)
+        mass = torch.einsum("bpq,bqk,bpk->bp", question_weights, attention, passage)
+        is_pair = lesson.phrases.any(-1).all(-1)
+        mean = (mass * is_pair).sum(-1) / is_pair.sum(-1).clamp_min(1)
+        return torch.where(is_pair.any(-1), -self.beta * mean.clamp_min(1e-12).log(), torch.zeros_like(mean))

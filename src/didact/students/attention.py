@@ -23,9 +23,9 @@ Side = Literal["mix", "cls"]
 Direction = Literal["forward", "reverse"]
 # Log-probability of a unit that the student cannot attend to (it is masked, or its probability underflows to 0). The
 # loss stays finite. It is below every probability that single precision holds.
-_UNSEEN = -100.0
+_UNATTENDED = -100.0
 # Least log-probability of what is sent, for the reverse direction.
-_LEAST_SENT = -30.0
+_MIN_LOG_TARGET = -30.0
 
 
 class Attention(Strategy):
@@ -53,12 +53,12 @@ class Attention(Strategy):
         floor: float = 1e-3,
     ) -> None:
         super().__init__()
-        choice = {"send": (send, Send), "side": (side, Side), "signed": (signed, Signed)}
-        choice["direction"] = (direction, Direction)
-        for name, (value, choices) in choice.items():
+        allowed_values = {"send": (send, Send), "side": (side, Side), "signed": (signed, Signed)}
+        allowed_values["direction"] = (direction, Direction)
+        for name, (value, choices) in allowed_values.items():
             if value not in get_args(choices):
-                known = " or ".join(map(repr, get_args(choices)))
-                raise OptionError(f"Option {name!r} of strategy 'attention' is {known}, not {value!r}.")
+                allowed = " or ".join(map(repr, get_args(choices)))
+                raise OptionError(f"Option {name!r} of strategy 'attention' is {allowed}, not {value!r}.")
         if not beta >= 0 or not temperature > 0 or not floor >= 0:
             raise OptionError(
                 "Strategy 'attention' needs beta and floor from 0 and a temperature above 0; "
@@ -74,35 +74,38 @@ class Attention(Strategy):
 
     def attach(self, model: Model, batch: Batch) -> None:
         with eval_mode(model), torch.no_grad():  # a student without attention refuses here
-            heard = model(batch.select([0]).to(model.device), listen=self.listen)
+            trace = model(batch.select([0]).to(model.device), listen=self.listen)
         if self.side == "mix":
-            assert heard.mean is not None
+            assert trace.mean is not None
             # Equal at first, as in SMaT.
-            self.coefficients = nn.Parameter(heard.mean.new_zeros(heard.mean.shape[1] * heard.mean.shape[2]))
+            self.coefficients = nn.Parameter(trace.mean.new_zeros(trace.mean.shape[1] * trace.mean.shape[2]))
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         if self.send == "top":
-            return top_lesson(maps, batch, k=self.k, temperature=self.temperature, floor=self.floor)
+            return top_lesson(explanations, batch, k=self.k, temperature=self.temperature, floor=self.floor)
         signed: Signed = self.signed  # type: ignore[assignment]
-        return distribution_lesson(maps, batch, signed=signed, temperature=self.temperature, floor=self.floor)
+        return distribution_lesson(explanations, batch, signed=signed, temperature=self.temperature, floor=self.floor)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.mass is not None
-        return self.gap(lesson.mass.to(trace.logits), self.own(trace, batch), batch.units)
+        return self.divergence(lesson.mass.to(trace.logits), self.student_log_probs(trace, batch), batch.units)
 
-    def gap(
-        self, sent: Float[Tensor, "batch token"], own: Float[Tensor, "batch token"], units: Bool[Tensor, "batch token"]
+    def divergence(
+        self,
+        target: Float[Tensor, "batch token"],
+        log_probs: Float[Tensor, "batch token"],
+        units: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
         """The loss of each row, of what it was sent and its own log-probabilities."""
         # No floor for finite values: it would take the gradient away where the student is most wrong.
-        own = own.masked_fill(own == -torch.inf, _UNSEEN).masked_fill(~units, 0.0)
+        log_probs = log_probs.masked_fill(log_probs == -torch.inf, _UNATTENDED).masked_fill(~units, 0.0)
         if self.direction == "reverse":
-            theirs = sent.clamp_min(math.exp(_LEAST_SENT)).log().masked_fill(~units, 0.0)
-            return self.beta * (own.exp() * units * (own - theirs)).sum(-1)
+            log_target = target.clamp_min(math.exp(_MIN_LOG_TARGET)).log().masked_fill(~units, 0.0)
+            return self.beta * (log_probs.exp() * units * (log_probs - log_target)).sum(-1)
         # What was sent has an entropy that no student can change; its slope at 0 is infinite, so it is left out.
-        return self.beta * (torch.xlogy(sent, sent).detach() - sent * own).sum(-1)
+        return self.beta * (torch.xlogy(target, target).detach() - target * log_probs).sum(-1)
 
-    def own(self, trace: Trace, batch: Batch) -> Float[Tensor, "batch token"]:
+    def student_log_probs(self, trace: Trace, batch: Batch) -> Float[Tensor, "batch token"]:
         """The student's side: log-probabilities over the units, minus infinity elsewhere."""
         if self.side == "mix":
             assert trace.mean is not None

@@ -55,17 +55,17 @@ class LinearChainCRF(nn.Module):
         """The most probable tags (Viterbi); −1 at masked positions."""
         chain, live, order = self._chain(emissions, mask)
         best = self.start + chain[:, 0]
-        same = torch.arange(self.tags, device=best.device).expand_as(best)
+        unchanged = torch.arange(self.tags, device=best.device).expand_as(best)
         origins = []
         for step in range(1, chain.shape[1]):
             scores, origin = (best[:, :, None] + self.transitions).max(1)
             best = torch.where(live[:, step, None], scores + chain[:, step], best)
-            origins.append(torch.where(live[:, step, None], origin, same))
+            origins.append(torch.where(live[:, step, None], origin, unchanged))
         path = [(best + self.end).argmax(1)]
         for origin in reversed(origins):
             path.append(origin.gather(1, path[-1][:, None])[:, 0])
-        found = torch.stack(path[::-1], 1).masked_fill(~live, -1)
-        return torch.full_like(mask, -1, dtype=torch.long).scatter(1, order, found)
+        decoded = torch.stack(path[::-1], 1).masked_fill(~live, -1)
+        return torch.full_like(mask, -1, dtype=torch.long).scatter(1, order, decoded)
 
     def _chain(
         self, emissions: Float[Tensor, "batch token tag"], mask: Bool[Tensor, "batch token"]

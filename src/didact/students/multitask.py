@@ -38,14 +38,14 @@ class Multitask(Strategy):
 
     def attach(self, model: Model, batch: Batch) -> None:
         with eval_mode(model), torch.no_grad():
-            heard = model(batch.select([0]).to(model.device), listen=self.listen)
-        assert heard.hidden is not None
-        width, like = heard.hidden[-1].shape[-1], heard.hidden[-1]
-        self.emit = nn.Linear(width, 2).to(like)
-        self.chain = LinearChainCRF(2).to(like)
+            trace = model(batch.select([0]).to(model.device), listen=self.listen)
+        assert trace.hidden is not None
+        width, states = trace.hidden[-1].shape[-1], trace.hidden[-1]
+        self.emit = nn.Linear(width, 2).to(states)
+        self.chain = LinearChainCRF(2).to(states)
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        return marks_lesson(maps, batch, k=self.k)
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
+        return marks_lesson(explanations, batch, k=self.k)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.marks is not None

@@ -30,12 +30,12 @@ class Strategy(nn.Module, ABC):
     def attach(self, model: Model, batch: Batch) -> None:
         """Make the parameters that depend on the student, and refuse a student that cannot be taught this way."""
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         """What is sent of the explanations, on the student's positions: the whole, as a distribution over units.
 
         Rows of both are in one order.
         """
-        return distribution_lesson(maps, batch)
+        return distribution_lesson(explanations, batch)
 
     @abstractmethod
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:

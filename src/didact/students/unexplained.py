@@ -13,7 +13,7 @@ from didact.students.strategy import Strategy
 class Unexplained(Strategy):
     """Nothing is sent, nothing is lost."""
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
         return Lesson()
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:  # noqa: ARG002
