@@ -13,7 +13,7 @@ from typing import Final, Literal
 from didact.registry import Entry, Registry
 
 Better = Literal["higher", "lower"]
-Room = Literal["faithfulness", "plausibility", "stability"]
+Property = Literal["faithfulness", "plausibility", "stability"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MetricEntry(Entry):
     `version` is part of the key of stored scores: raise it when the same options give other numbers.
     """
 
-    measures: Room
+    measures: Property
     bounds: tuple[float, float]
     better: Better
     needs: tuple[str, ...]

@@ -48,8 +48,8 @@ class MeasureEntry(Entry):
     version: int = 1
 
 
-def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **more: Any) -> MeasureEntry:
-    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, **more)
+def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **options: Any) -> MeasureEntry:
+    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, **options)
 
 
 _CONSTANT: Final = "one unit; all scores of a method equal"
@@ -98,7 +98,7 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
 
 
 def agreement(
-    maps: Sequence[Explanations],
+    explanations: Sequence[Explanations],
     measure: str | Spec = "kendall",
     *,
     by: str = "auto",
@@ -114,23 +114,23 @@ def agreement(
     """
     spec = parse_measure(measure)
     is_signed = resolve_by(spec, by) == "signed"
-    check_same_units(maps, names or [one.method for one in maps])
+    check_same_units(explanations, names or [explanation.method for explanation in explanations])
     if AGREEMENT[spec.name].needs_teacher:
         if probe is None:
             raise OptionError(missing_teacher_message(spec))
-        asks: Prediction = AGREEMENT.load(spec.name)(**spec.options)
-        return asks(maps, probe, by_size=not is_signed)
+        prediction: Prediction = AGREEMENT.load(spec.name)(**spec.options)
+        return prediction(explanations, probe, by_size=not is_signed)
     compute = partial(AGREEMENT.load(spec.name), **spec.options)
-    scores = np.stack([one.scores if is_signed else np.abs(one.scores) for one in maps])
-    bounds = maps[0].bounds
-    found = np.full((len(maps[0]), len(maps), len(maps)), np.nan)
-    for rows, units in _blocks(bounds, len(maps)):
-        places = bounds[:-1][rows, None] + np.arange(units)
-        found[rows] = compute(np.ascontiguousarray(scores[:, places].swapaxes(0, 1)))
+    scores = np.stack([explanation.scores if is_signed else np.abs(explanation.scores) for explanation in explanations])
+    bounds = explanations[0].bounds
+    values = np.full((len(explanations[0]), len(explanations), len(explanations)), np.nan)
+    for rows, units in _blocks(bounds, len(explanations)):
+        indices = bounds[:-1][rows, None] + np.arange(units)
+        values[rows] = compute(np.ascontiguousarray(scores[:, indices].swapaxes(0, 1)))
     if AGREEMENT[spec.name].needs_signs:
-        unsigned = np.array([one.kind != "signed" for one in maps])
-        found[:, unsigned[:, None] | unsigned] = np.nan
-    return found
+        unsigned = np.array([explanation.kind != "signed" for explanation in explanations])
+        values[:, unsigned[:, None] | unsigned] = np.nan
+    return values
 
 
 def parse_measure(measure: str | Spec) -> Spec:
@@ -164,26 +164,28 @@ def resolve_by(spec: Spec, by: str) -> str:
     return AGREEMENT[spec.name].usual if by == "auto" else by
 
 
-def check_same_units(maps: Sequence[Explanations], names: Sequence[str]) -> None:
+def check_same_units(explanations: Sequence[Explanations], names: Sequence[str]) -> None:
     """An error that names the first row on which two methods did not score the same units."""
-    if len(maps) < 2:
-        raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(maps)}.")
-    first = maps[0]
-    for other, name in zip(maps[1:], names[1:], strict=True):
+    if len(explanations) < 2:
+        raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(explanations)}.")
+    first = explanations[0]
+    for other, name in zip(explanations[1:], names[1:], strict=True):
         if other.ids != first.ids:
             raise ShapeError(f"{names[0]!r} and {name!r} do not explain the same rows in the same order.")
         row = _first_difference(first, other)
         if row is None:
             continue
-        one, two = first[row], other[row]
-        if one.texts != two.texts:
+        first_row, other_row = first[row], other[row]
+        if first_row.texts != other_row.texts:
             raise ShapeError(
-                f"{names[0]!r} and {name!r} explain other texts under the same id: row {one.id!r} reads "
-                f"{_start(one.texts)} here and {_start(two.texts)} there."
+                f"{names[0]!r} and {name!r} explain other texts under the same id: row {first_row.id!r} reads "
+                f"{_excerpt(first_row.texts)} here and {_excerpt(other_row.texts)} there."
             )
         raise ShapeError(
-            f"{names[0]!r} and {name!r} score other units: row {one.id!r} has {len(one)} here ({_start(one.tokens)}) "
-            f"and {len(two)} there ({_start(two.tokens)}). Join pieces to words (level='word'), or explain both with "
+            f"{names[0]!r} and {name!r} score other units: row {first_row.id!r} has {len(first_row)} here "
+            f"({_excerpt(first_row.tokens)}) "
+            f"and {len(other_row)} there ({_excerpt(other_row.tokens)}). Join pieces to words (level='word'), or "
+            "explain both with "
             "the same tokenizer and the same options level and special."
         )
 
@@ -191,19 +193,22 @@ def check_same_units(maps: Sequence[Explanations], names: Sequence[str]) -> None
 def _first_difference(first: Explanations, other: Explanations) -> int | None:
     if first.task != other.task:
         raise ShapeError(f"{first!r} and {other!r} are of tasks {first.task} and {other.task}: compare them apart.")
-    is_other = np.array([one != two for one, two in zip(first.texts, other.texts, strict=True)], dtype=bool)
-    is_other |= np.diff(first.bounds) != np.diff(other.bounds)
-    stop = int(np.flatnonzero(is_other)[0]) if is_other.any() else len(first)  # before it all rows stand alike
+    differs = np.array(
+        [first_texts != other_texts for first_texts, other_texts in zip(first.texts, other.texts, strict=True)],
+        dtype=bool,
+    )
+    differs |= np.diff(first.bounds) != np.diff(other.bounds)
+    stop = int(np.flatnonzero(differs)[0]) if differs.any() else len(first)  # before it all rows stand alike
     units = int(first.bounds[stop])
-    moved = first.segments[:units] != other.segments[:units]
-    moved |= (first.offsets[:units] != other.offsets[:units]).any(1)
-    if moved.any():
-        return int(np.searchsorted(first.bounds, np.flatnonzero(moved)[0], side="right")) - 1
+    units_differ = first.segments[:units] != other.segments[:units]
+    units_differ |= (first.offsets[:units] != other.offsets[:units]).any(1)
+    if units_differ.any():
+        return int(np.searchsorted(first.bounds, np.flatnonzero(units_differ)[0], side="right")) - 1
     return stop if stop < len(first) else None
 
 
-def _start(parts: Sequence[str]) -> str:
-    words = " | ".join(parts)
+def _excerpt(texts: Sequence[str]) -> str:
+    words = " | ".join(texts)
     return repr(words if len(words) <= 40 else words[:39] + "…")
 
 
@@ -223,7 +228,7 @@ def _blocks(bounds: Int[np.ndarray, " bound"], methods: int) -> Iterator[tuple[I
 def kendall(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
     """τ-b. With the order of each pair of units as −1, 0 or 1, it is the cosine of two methods' orders."""
     agreed = np.zeros((*scores.shape[:2], scores.shape[1]))
-    for order in _orders(_places(scores)):
+    for order in _orders(_dense_ranks(scores)):
         agreed += order @ order.swapaxes(1, 2)
     return _cosines(agreed)
 
@@ -252,25 +257,25 @@ def weighted_tau(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarr
     The mean of two: with units ranked by one method (ties by the other), and the reverse. A pair weighs what its two
     units weigh together, so what is needed of each unit is how far the methods agree on the pairs it is in.
     """
-    places = _places(scores)
+    ranks = _dense_ranks(scores)
     rows, methods, units = scores.shape
     agreed = np.empty((units, rows, methods, methods))
-    apart = np.empty((units, rows, methods))
+    ordered = np.empty((units, rows, methods))
     for unit in range(units):
-        order = np.sign(places - places[..., unit, None])
+        order = np.sign(ranks - ranks[..., unit, None])
         agreed[unit] = order @ order.swapaxes(1, 2)
-        apart[unit] = np.abs(order).sum(-1)
-    whole = places.astype(np.int64)
-    keys = whole[:, :, None] * units + whole[:, None]
+        ordered[unit] = np.abs(order).sum(-1)
+    integer_ranks = ranks.astype(np.int64)
+    keys = integer_ranks[:, :, None] * units + integer_ranks[:, None]
     best_first = np.argsort(-keys, axis=-1)  # units tied in both agree alike, so their order does not matter
     weights = np.empty(keys.shape)
     np.put_along_axis(weights, best_first, np.broadcast_to(1 / np.arange(1.0, units + 1), keys.shape), axis=-1)
-    above = np.einsum("rabu,urab->rab", weights, agreed)
-    own = np.einsum("rabu,ura->rab", weights, apart)
-    others = np.einsum("rabu,urb->rab", weights, apart)
-    below = np.sqrt(own * others)
-    one_way = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return np.clip((one_way + one_way.swapaxes(1, 2)) / 2, -1, 1)
+    numerator = np.einsum("rabu,urab->rab", weights, agreed)
+    first_weight = np.einsum("rabu,ura->rab", weights, ordered)
+    second_weight = np.einsum("rabu,urb->rab", weights, ordered)
+    denominator = np.sqrt(first_weight * second_weight)
+    one_sided = np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
+    return np.clip((one_sided + one_sided.swapaxes(1, 2)) / 2, -1, 1)
 
 
 def top_overlap(
@@ -281,7 +286,7 @@ def top_overlap(
     if size >= scores.shape[-1]:  # all units are in both, whatever the scores
         return np.full((*scores.shape[:2], scores.shape[1]), np.nan)
     inside = _top(scores, size).astype(np.float64)
-    return _where_ordered(inside @ inside.swapaxes(1, 2) / size, scores)
+    return _nan_where_constant(inside @ inside.swapaxes(1, 2) / size, scores)
 
 
 def top_tau(
@@ -301,46 +306,46 @@ def top_tau(
     units = scores.shape[-1]
     size = min(top_count(k, units), units)
     inside = _top(scores, size)
-    lists = np.where(inside, _places(scores) + 1, 0)
+    list_ranks = np.where(inside, _dense_ranks(scores) + 1, 0)
     shape = (*scores.shape[:2], scores.shape[1])
     agreed, both, single = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    for order in _orders(lists.astype(np.float32)):
+    for order in _orders(list_ranks.astype(np.float32)):
         agreed += order @ order.swapaxes(1, 2)
         ordered = np.abs(order)
         both += ordered @ ordered.swapaxes(1, 2)
         single += ordered.sum(-1)
     marks = inside.astype(np.float64)
-    apart = size - marks @ marks.swapaxes(1, 2)  # units that only the one list has; as many as only the other has
+    exclusive = size - marks @ marks.swapaxes(1, 2)  # units that only the one list has; as many as only the other has
     # A unit of one list and one of neither are no pair of Fagin's, and were counted as ordered by one list alone.
-    strangers = 2 * apart * (units - size - apart)
-    distance = (both - agreed) / 2 + p * (single[:, :, None] + single[:, None] - 2 * both - strangers)
-    least = min(size, units - size)
-    largest = size * (size - 1) / 2 + least * (size + (p - 0.5) * (least - 1))
+    unpaired = 2 * exclusive * (units - size - exclusive)
+    distance = (both - agreed) / 2 + p * (single[:, :, None] + single[:, None] - 2 * both - unpaired)
+    smaller = min(size, units - size)
+    largest = size * (size - 1) / 2 + smaller * (size + (p - 0.5) * (smaller - 1))
     if not largest:
         return np.full(shape, np.nan)
-    return _where_ordered(1 - 2 * distance / largest, scores)
+    return _nan_where_constant(1 - 2 * distance / largest, scores)
 
 
 def sign(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
     """The share of equal signs where neither is 0."""
     signs = np.sign(scores)
-    sized = np.abs(signs)
-    counted = sized @ sized.swapaxes(1, 2)
+    is_nonzero = np.abs(signs)
+    counted = is_nonzero @ is_nonzero.swapaxes(1, 2)
     equal = (counted + signs @ signs.swapaxes(1, 2)) / 2
     return np.divide(equal, counted, out=np.full(counted.shape, np.nan), where=counted > 0)
 
 
-def _places(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method unit"]:
+def _dense_ranks(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method unit"]:
     """0 for the lowest score, equal ones alike, without gaps: differences then neither over- nor underflow."""
     from scipy import stats
 
     return (stats.rankdata(scores, method="dense", axis=-1) - 1).astype(np.float32)  # exact up to 16 million units
 
 
-def _orders(places: Float[np.ndarray, "row method unit"]) -> Iterator[Float[np.ndarray, "row method pair"]]:
+def _orders(ranks: Float[np.ndarray, "row method unit"]) -> Iterator[Float[np.ndarray, "row method pair"]]:
     """−1, 0 or 1 for each pair of units, one unit with all later ones at a time: all at once grow with units²."""
-    for unit in range(places.shape[-1] - 1):
-        yield np.sign(places[..., unit + 1 :] - places[..., unit, None])
+    for unit in range(ranks.shape[-1] - 1):
+        yield np.sign(ranks[..., unit + 1 :] - ranks[..., unit, None])
 
 
 def _top(scores: Float[np.ndarray, "row method unit"], size: int) -> Bool[np.ndarray, "row method unit"]:
@@ -351,12 +356,12 @@ def _top(scores: Float[np.ndarray, "row method unit"], size: int) -> Bool[np.nda
     return inside
 
 
-def _where_ordered(
+def _nan_where_constant(
     values: Float[np.ndarray, "row method method"], scores: Float[np.ndarray, "row method unit"]
 ) -> Float[np.ndarray, "row method method"]:
     """NaN where a method ranks nothing, since all its scores are equal."""
-    flat = (scores == scores[..., :1]).all(-1)
-    return np.where(flat[:, :, None] | flat[:, None], np.nan, values)
+    is_constant = (scores == scores[..., :1]).all(-1)
+    return np.where(is_constant[:, :, None] | is_constant[:, None], np.nan, values)
 
 
 def _cosines(products: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "row method method"]:

@@ -27,21 +27,25 @@ class Plausibility(ABC):
         self.signed, self.segment = signed, segment
 
     def __call__(
-        self, maps: Explanations, rows: Sequence[Row], marks: Marks | None = None
+        self, explanations: Explanations, rows: Sequence[Row], marks: Marks | None = None
     ) -> Float[np.ndarray, " row"]:
         """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows.
 
         `marks` are those of `marks_in(maps, rows)`, where several metrics share them.
         """
-        found = np.full(len(maps), np.nan)
-        known = marks_in(maps, rows) if marks is None else marks
-        for place, (one, own) in enumerate(zip(maps, known, strict=True)):
-            here = np.ones(len(one), dtype=bool) if self.segment is None else one.segments == self.segment
-            marked = own[here]
+        values = np.full(len(explanations), np.nan)
+        all_marks = marks_in(explanations, rows) if marks is None else marks
+        for index, (explanation, row_marks) in enumerate(zip(explanations, all_marks, strict=True)):
+            in_segment = (
+                np.ones(len(explanation), dtype=bool) if self.segment is None else explanation.segments == self.segment
+            )
+            marked = row_marks[in_segment]
             if 0 < marked.sum() < len(marked):
-                scores = one.scores if self.signed or one.kind != "signed" else np.abs(one.scores)
-                found[place] = self.of_row(scores[here], marked, one.segments[here])
-        return found
+                scores = (
+                    explanation.scores if self.signed or explanation.kind != "signed" else np.abs(explanation.scores)
+                )
+                values[index] = self.of_row(scores[in_segment], marked, explanation.segments[in_segment])
+        return values
 
     def of_row(
         self,
@@ -137,17 +141,19 @@ class IouF1(_AtTop):
     ) -> float:
         chosen = self.top(scores, marked)
         ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts: no run goes on
-        return self._met(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
+        return self._run_f1(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
-        return self._met(runs(self.top(scores, marked)), runs(marked))
+        return self._run_f1(runs(self.top(scores, marked)), runs(marked))
 
-    def _met(self, ours: Int[np.ndarray, "run 2"], theirs: Int[np.ndarray, "other 2"]) -> float:
-        shared = np.minimum(ours[:, None, 1], theirs[None, :, 1]) - np.maximum(ours[:, None, 0], theirs[None, :, 0])
+    def _run_f1(self, top_runs: Int[np.ndarray, "run 2"], marked_runs: Int[np.ndarray, "other 2"]) -> float:
+        shared = np.minimum(top_runs[:, None, 1], marked_runs[None, :, 1]) - np.maximum(
+            top_runs[:, None, 0], marked_runs[None, :, 0]
+        )
         shared = np.maximum(shared, 0)
-        union = (ours[:, 1] - ours[:, 0])[:, None] + (theirs[:, 1] - theirs[:, 0]) - shared
-        meets = shared >= self.least * union
-        precision, recall = meets.any(1).mean(), meets.any(0).mean()
+        union = (top_runs[:, 1] - top_runs[:, 0])[:, None] + (marked_runs[:, 1] - marked_runs[:, 0]) - shared
+        is_match = shared >= self.least * union
+        precision, recall = is_match.any(1).mean(), is_match.any(0).mean()
         return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
 
 
@@ -157,17 +163,19 @@ def runs(marks: Bool[np.ndarray, " word"]) -> Int[np.ndarray, "run 2"]:
     return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], 1)
 
 
-def marks_in(maps: Explanations, rows: Sequence[Row]) -> Marks:
+def marks_in(explanations: Explanations, rows: Sequence[Row]) -> Marks:
     """For each row which of its units are marked."""
-    return [marks_of(one, row) for one, row in zip(maps, rows, strict=True)]
+    return [marks_of(explanation, row) for explanation, row in zip(explanations, rows, strict=True)]
 
 
-def marks_of(one: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
+def marks_of(explanation: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
     """Which units share a character (or a pixel) with the row's rationale."""
     spans = [span for span in row.rationale or () if isinstance(span, Span)]
     boxes = [box for box in row.rationale or () if isinstance(box, Box)]
-    marked = touches(spans, one.segments, one.offsets) if spans else np.zeros(len(one), dtype=bool)
+    marked = (
+        touches(spans, explanation.segments, explanation.offsets) if spans else np.zeros(len(explanation), dtype=bool)
+    )
     for box in boxes:
-        top, left, bottom, right = one.offsets.T
+        top, left, bottom, right = explanation.offsets.T
         marked |= (top < box.bottom) & (bottom > box.top) & (left < box.right) & (right > box.left)
     return marked

@@ -31,61 +31,69 @@ class Prediction:
             raise OptionError(f"Option 'replace' of prediction is one of {', '.join(REPLACE)}, not {replace!r}.")
         self.k, self.replace = k, replace
 
-    def probe(self, teacher: Teacher, maps: Explanations, *, batch_size: int = 64) -> Probe:
+    def probe(self, teacher: Teacher, explanations: Explanations, *, batch_size: int = 64) -> Probe:
         """The teacher, ready to be asked about the rows that were explained."""
         if teacher.classes is None:
-            said = "spans" if teacher.task.is_per_token else "a score"
+            answer_kind = "spans" if teacher.task.is_per_token else "a score"
             raise UnsupportedError(
-                f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {said}. "
+                f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {answer_kind}. "
                 "Choose a measure of the scores themselves: kendall, top_overlap."
             )
-        if maps.is_image and maps.images is None:
+        if explanations.is_image and explanations.images is None:
             raise OptionError(
                 "Measure 'prediction' asks the teacher about images, and files of explanations do not hold them. "
                 "Explain and compare in one go: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
             )
-        images = maps.images or (None,) * len(maps)
-        rows = [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
+        images = explanations.images or (None,) * len(explanations)
+        rows = [
+            Row(row_id, texts, image)
+            for row_id, texts, image in zip(explanations.ids, explanations.texts, images, strict=True)
+        ]
         return Probe(teacher, rows, replace=self.replace, batch_size=batch_size)
 
     def __call__(
-        self, maps: Sequence[Explanations], probe: Probe, *, by_size: bool = False
+        self, explanations: Sequence[Explanations], probe: Probe, *, by_size: bool = False
     ) -> Float[np.ndarray, "row method method"]:
         """All pairs of methods on the rows of the probe. Questions about a row are asked together, equal ones once."""
-        labels = np.full((len(probe.rows), len(maps)), -1, dtype=np.int64)
+        labels = np.full((len(probe.rows), len(explanations)), -1, dtype=np.int64)
         for start in range(0, len(probe.rows), ROWS):
-            self._ask(maps, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
-        known = labels >= 0
-        same = (labels[:, :, None] == labels[:, None]).astype(np.float64)
-        return np.where(known[:, :, None] & known[:, None], same, np.nan)
+            self._predict_rows(explanations, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
+        has_label = labels >= 0
+        is_same = (labels[:, :, None] == labels[:, None]).astype(np.float64)
+        return np.where(has_label[:, :, None] & has_label[:, None], is_same, np.nan)
 
-    def _ask(
+    def _predict_rows(
         self,
-        maps: Sequence[Explanations],
+        explanations: Sequence[Explanations],
         probe: Probe,
         rows: range,
         labels: Int[np.ndarray, "row method"],
         by_size: bool,
     ) -> None:
         questions: list[np.ndarray] = []
-        asked: list[tuple[int, list[int]]] = []
+        methods_by_row: list[tuple[int, list[int]]] = []
         for row in rows:
-            kept = {place: self._kept(one[row], probe, row, by_size) for place, one in enumerate(maps)}
-            found = {place: marks for place, marks in kept.items() if marks is not None}
-            if found:
-                questions.append(np.concatenate(list(found.values())))
-                asked.append((row, list(found)))
-        answers = probe.ask(questions, rows=[row for row, _ in asked])
-        for (row, places), said in zip(asked, answers, strict=True):
-            labels[row, places] = said.argmax(1)
+            top_masks = {
+                method: self._top_mask(explanation[row], probe, row, by_size)
+                for method, explanation in enumerate(explanations)
+            }
+            masks = {method: mask for method, mask in top_masks.items() if mask is not None}
+            if masks:
+                questions.append(np.concatenate(list(masks.values())))
+                methods_by_row.append((row, list(masks)))
+        answers = probe.ask(questions, rows=[row for row, _ in methods_by_row])
+        for (row, methods), probabilities in zip(methods_by_row, answers, strict=True):
+            labels[row, methods] = probabilities.argmax(1)
 
-    def _kept(
-        self, one: RowExplanation, probe: Probe, row: int, by_size: bool
+    def _top_mask(
+        self, explanation: RowExplanation, probe: Probe, row: int, by_size: bool
     ) -> Bool[np.ndarray, "1 position"] | None:
         """What stays of a row; None where nothing was ranked, or nothing would go."""
-        if not len(one) or (one.scores == one.scores[0]).all():
+        if not len(explanation) or (explanation.scores == explanation.scores[0]).all():
             return None
-        size = top_count(self.k, len(one))
-        if size >= len(one):
+        count = top_count(self.k, len(explanation))
+        if count >= len(explanation):
             return None
-        return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), position_units(one, probe, row))
+        return on_all_positions(
+            Ranked.of(explanation, by_size=by_size).top([count]), position_units(explanation, probe, row)
+        )

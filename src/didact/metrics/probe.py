@@ -31,9 +31,9 @@ class Probe:
         """What the teacher answers to the rows as they are: probabilities of classes, or the score."""
         return self._answers(self.teacher.predict(self.rows, batch_size=self.masked.batch_size).values)
 
-    def ask(self, kept: Sequence[Masks], *, rows: Sequence[int] | None = None) -> list[Float[np.ndarray, "_ output"]]:
+    def ask(self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None) -> list[Float[np.ndarray, "_ output"]]:
         """For each row and each of its masks (one at least) the answer with only the marked units there."""
-        return [self._answers(logits) for logits in self.masked(kept, rows=rows)]
+        return [self._answers(logits) for logits in self.masked(masks, rows=rows)]
 
     def _answers(self, values: Float[np.ndarray, "_ output"]) -> Float[np.ndarray, "_ output"]:
         return self.teacher.task.probabilities(values)
@@ -42,28 +42,28 @@ class Probe:
 def covering_units(
     segments: Int[np.ndarray, " unit"],
     offsets: Int[np.ndarray, "unit side"],
-    own_segments: Int[np.ndarray, " position"],
-    own_offsets: Int[np.ndarray, "position 2"],
+    position_segments: Int[np.ndarray, " position"],
+    position_offsets: Int[np.ndarray, "position 2"],
 ) -> Int[np.ndarray, " position"]:
     """For each of the teacher's positions the unit of an explanation that covers it, by characters; -1 where none does.
 
     Positions of segment -1 are no units. A position belongs to the unit that holds its first character, else to the
     next one that it reaches into.
     """
-    real = np.flatnonzero(own_segments >= 0)
-    found = np.full(len(own_segments), -1, dtype=np.int64)
-    if np.array_equal(own_segments[real], segments) and np.array_equal(own_offsets[real], offsets):
-        found[real] = np.arange(len(real))
-        return found
+    content = np.flatnonzero(position_segments >= 0)
+    covering = np.full(len(position_segments), -1, dtype=np.int64)
+    if np.array_equal(position_segments[content], segments) and np.array_equal(position_offsets[content], offsets):
+        covering[content] = np.arange(len(content))
+        return covering
     for segment in np.unique(segments):
         units = np.flatnonzero(segments == segment)
         units = units[np.argsort(offsets[units, 0], kind="stable")]
         starts, ends = offsets[units, 0], offsets[units, 1]
-        here = real[own_segments[real] == segment]
-        begins, stops = own_offsets[here].T
-        last = np.searchsorted(starts, begins, side="right") - 1
-        holds = (last >= 0) & (ends[last.clip(0)] > begins)
-        after = (last + 1).clip(max=len(units) - 1)
-        reaches = (last + 1 < len(units)) & (starts[after] < stops)
-        found[here] = np.where(holds, units[last.clip(0)], np.where(reaches, units[after], -1))
-    return found
+        positions = content[position_segments[content] == segment]
+        position_starts, position_ends = position_offsets[positions].T
+        previous = np.searchsorted(starts, position_starts, side="right") - 1
+        is_inside = (previous >= 0) & (ends[previous.clip(0)] > position_starts)
+        following = (previous + 1).clip(max=len(units) - 1)
+        reaches_next = (previous + 1 < len(units)) & (starts[following] < position_ends)
+        covering[positions] = np.where(is_inside, units[previous.clip(0)], np.where(reaches_next, units[following], -1))
+    return covering
