@@ -1,4 +1,4 @@
-"""Rows as tensors: what a model reads, and how its positions map back to the rows."""
+"""Rows as tensors: the inputs of a model, and the characters or pixels that each position covers."""
 
 import math
 from collections.abc import Sequence
@@ -17,11 +17,12 @@ from didact.core.words import patches_touched, touches, word_index
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples padded on the right to one length.
+    """Tokenised rows, padded on the right to one length.
 
-    `mask` is true on what is not padding, `units` on what may be scored: content, no special tokens. `segments` and
-    `words` are -1 on everything else. `offsets` are the characters a piece covers in its text; for an image the top
-    and left pixel of a patch, in the size the model reads. `types` are the segment ids the model wants, where it does.
+    `mask` is true on all tokens but padding, `units` on tokens that may be scored: content, no special tokens.
+    `segments` (the number of the text) and `words` (the number of the word in its text) are -1 outside the units.
+    `offsets` are the start and end of a token in its text; for an image, the top and left pixel of a patch at the
+    size that the model reads. `types` are the token type ids of models that take them.
     """
 
     ids: tuple[str, ...]
@@ -34,7 +35,7 @@ class Batch:
     types: Int[Tensor, "batch token"] | None = None
     pixels: Float[Tensor, "batch channel height width"] | None = None
     rationale: Bool[Tensor, "batch token"] | None = None
-    rows: tuple[Row, ...] | None = None  # of every batch of texts, and of the images of black boxes
+    rows: tuple[Row, ...] | None = None  # for texts, and for images of black boxes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,7 +53,7 @@ class Batch:
         return replace(self, **moved)
 
     def select(self, indices: Sequence[int] | Int[Tensor, " chosen"]) -> "Batch":
-        """These rows, in this order (a row may come several times), cut to the longest of them."""
+        """The rows at these indices, in this order, cut to the longest of them. Indices may repeat."""
         chosen = torch.as_tensor(indices, dtype=torch.long, device=self.device)
         length = int(self.lengths[chosen].max()) if len(chosen) else 0
         order = chosen.tolist()
@@ -64,7 +65,7 @@ class Batch:
         return replace(self, **values)
 
     def repeat(self, times: int) -> "Batch":
-        """Each row `times` over, its copies side by side."""
+        """Each row repeated `times` times; the copies of a row are neighbours."""
         indices = torch.arange(len(self), device=self.device).repeat_interleave(times)
         return self.select(indices)
 
@@ -74,7 +75,7 @@ class Batch:
 
 
 class TokenizedRow(NamedTuple):
-    """One row as its tokenizer cut it: token ids, text number (-1 for special tokens), characters covered."""
+    """One tokenised row: token ids, number of the text (-1 for special tokens), start and end of the characters."""
 
     tokens: Int[np.ndarray, " token"]
     segments: Int[np.ndarray, " token"]
@@ -83,7 +84,7 @@ class TokenizedRow(NamedTuple):
 
 
 def text_batch(rows: Sequence[Row], tokenized_rows: Sequence[TokenizedRow], *, padding: int) -> Batch:
-    """Rows of text as one batch, padded on the right with the token `padding`."""
+    """A batch of texts, padded on the right with the token `padding`. Tokens that touch a rationale are marked."""
     segments = _padded([tokenized.segments for tokenized in tokenized_rows], -1)
     pairs = list(zip(rows, tokenized_rows, strict=True))
     rationale = None
@@ -117,9 +118,9 @@ def _spans(row: Row) -> list[Span]:
 def patch_batch(
     rows: Sequence[Row], pixels: Float[Tensor, "batch channel height width"], *, patch: int, leading: int = 0
 ) -> Batch:
-    """A batch of images: one position per square patch, row by row, after `leading` special positions.
+    """A batch of images: `leading` special positions, then one position per square patch, row by row.
 
-    Rationales follow the images to the size the model reads them in.
+    Rationales are scaled from the size of the image to that of `pixels`.
     """
     grid = (pixels.shape[2] // patch, pixels.shape[3] // patch)
     count, size = grid[0] * grid[1], len(rows)

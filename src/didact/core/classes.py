@@ -1,8 +1,7 @@
-"""Classes matched by name: which class of a model a label of the data means. Labels meet a model here and nowhere else.
+"""Matches the classes of data with those of a model by name. Only this module maps labels to a model's classes.
 
-Case and surrounding white space are ignored, the order never matters, and the data may have fewer classes than the
-model. Whole numbers meet the placeholder names LABEL_0, LABEL_1, … by number. Anything else is refused unless the
-caller says which class is which (`classes`).
+Matching ignores case, white space and order, and the data may have fewer classes than the model. Integers match the
+placeholder names LABEL_0, LABEL_1, … by number. Anything else raises an error unless the caller passes `classes`.
 """
 
 from collections import Counter
@@ -21,13 +20,13 @@ _SHOWN = 12  # class names in a message
 
 @dataclass(frozen=True)
 class ClassMatch:
-    """`mapping[i]` is the model's index of the data's class `i`. `note` says what a reader could not guess."""
+    """`mapping[i]` is the model's index of the data's class `i`. `note` describes a match that is not obvious."""
 
     mapping: tuple[int, ...]
     note: str | None = None
 
     def relabel(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows with labels as the model's indices. Labels that are no class index stay."""
+        """The rows with the model's class indices as labels. Labels that are no class index stay."""
         return [
             row if (index := _label_index(row)) is None else replace(row, label=self.mapping[index]) for row in rows
         ]
@@ -36,10 +35,11 @@ class ClassMatch:
 def match_classes(
     data_classes: Sequence[str], model_classes: Sequence[str], *, given: Sequence[Any] | None = None
 ) -> ClassMatch:
-    """The model's class for each class of the data; `OptionError` if the names do not decide it.
+    """Find the model's class for each class of the data.
 
-    `given` names the data's classes in the model's order: `given[i]` is what the data call the model's class `i`. An
-    entry that is no class of the data stands for a class that the data do not have.
+    An explicit last argument names the data's classes in the model's order: entry `i` is what the data call the
+    model's class `i`. An entry that is no class of the data stands for a class that the data do not have. Raises
+    `OptionError` if the names do not decide the match.
     """
     data, model = tuple(map(str, data_classes)), tuple(map(str, model_classes))
     if given is not None:
@@ -61,11 +61,11 @@ def match_classes(
 def align_labels(
     data: Dataset, teacher: Any, *, classes: Sequence[Any] | None = None, required: bool = True
 ) -> Dataset:
-    """The data set with labels as indices into the teacher's classes, and these classes as its own.
+    """The data set with the teacher's classes, and labels as indices of them.
 
-    `classes` names the data's classes in the teacher's order (see `match_classes`). Labels that cannot be matched are
-    an error; with `required=False` they are dropped, and a note says so. Data and teachers without classes pass.
-    A second call changes nothing.
+    `classes` names the data's classes in the teacher's order (see `match_classes`). Labels that cannot be matched raise
+    `OptionError`; with `required=False` they are dropped, and a note says so. Data sets and teachers without classes
+    are returned unchanged, and so is a data set that is aligned already.
     """
     model = getattr(teacher, "classes", None)
     if data.classes is None or model is None or data.task != teacher.task:
@@ -86,16 +86,16 @@ def align_rows(
     classes: Sequence[Any] | None = None,
     required: bool = True,
 ) -> tuple[Sequence[Row], str | None]:
-    """Rows of a split with labels as indices into the classes `model`, and a note. As `align_labels`.
+    """The rows of a split with labels as indices of the classes `model`, and a note, as `align_labels`.
 
-    Rows that are no `Split` know no classes: their labels are taken to be such indices already.
+    Only a `Split` carries class names. Labels of other rows are assumed to be indices of `model` already.
     """
     data_classes = rows.classes if isinstance(rows, Split) else None
     if data_classes is None or model is None:
         if classes is not None:
             raise OptionError(
-                "classes= names the classes of a data set, and these rows carry no class names. Leave it out: labels "
-                "of plain rows are indices of the model's classes. Or give a split of a data set, data['test']."
+                "classes= names the classes of a data set, and these rows carry no class names. Leave it out (labels "
+                "of plain rows are indices of the model's classes), or pass a split of a data set, data['test']."
             )
         return rows, None
     if data_classes == tuple(model) and classes is None:
@@ -105,7 +105,7 @@ def align_rows(
     return relabelled[rows.name].with_classes(tuple(model)), note
 
 
-_ALL_ROWS = "\0all"  # the rows of a file in its order, beside its splits
+_ALL_ROWS = "\0all"  # key of `Dataset.all_rows` among the splits
 
 
 def _align(
@@ -142,14 +142,14 @@ def _match_explicit(data: tuple[str, ...], model: tuple[str, ...], given: Sequen
     if missing:
         raise OptionError(
             f"classes= (--classes) must name every class of the data once, and {_join_names(missing)} is missing. "
-            f"Given: {_join_names(names)}. Classes of the data: {_join_names(data)}. Classes of the model: "
-            f"{_join_names(model)}."
+            f"Given: {_join_names(names)}. Classes of the data: {_join_names(data)}. "
+            f"Classes of the model: {_join_names(model)}."
         )
     return ClassMatch(tuple(position for position in positions if position is not None))
 
 
 def _position_of(name: str, names: Sequence[str]) -> int | None:
-    """Where `name` stands among `names`: as it is written, else without regard to case and white space."""
+    """The index of `name` in `names`, exactly or ignoring case and white space; None without a unique match."""
     if names.count(name) == 1:
         return names.index(name)
     normalised = [_normalised(candidate) for candidate in names]
@@ -157,7 +157,7 @@ def _position_of(name: str, names: Sequence[str]) -> int | None:
 
 
 def _merged_note(data: tuple[str, ...], model: tuple[str, ...], mapping: tuple[int, ...]) -> str | None:
-    """Spellings of one class that the data tell apart."""
+    """A note about classes of the data that differ in spelling only; None without such classes."""
     groups = [
         [name for name, model_index in zip(data, mapping, strict=True) if model_index == index]
         for index in range(len(model))
@@ -171,16 +171,11 @@ def _mismatch_message(data: tuple[str, ...], model: tuple[str, ...]) -> str:
     if len(data) > len(model):
         return (
             f"{both_lists} The data have more classes than the model ({len(data)} and {len(model)}), so labels cannot "
-            "be "
-            "matched. Leave out the rows of other classes, or choose the column that the model was trained on "
+            "be matched. Remove the rows of other classes, or choose the column that the model was trained on "
             "(columns={'label': …}, on the command line --columns label=…)."
         )
     is_numbered = all(_number(name) is not None for name in data)
-    reason = (
-        "A number does not say which of these names it means."
-        if is_numbered
-        else "The names do not say which is which."
-    )
+    reason = "Numbers do not identify the model's named classes." if is_numbered else "The names do not match."
     example = _example(data, model)
     meaning = ", ".join(
         f"{data_name} is {model_name}"
@@ -194,14 +189,14 @@ def _mismatch_message(data: tuple[str, ...], model: tuple[str, ...]) -> str:
 
 
 def _example(data: Sequence[str], model: Sequence[str]) -> list[str]:
-    """A value of `classes`: names that match stand where they belong, the others in the order of the data."""
+    """An example value of `classes`: matching names at their index, the others in the order of the data."""
     matched = {position: name for name in data if (position := _position_of(name, model)) is not None}
     unmatched = iter(name for name in data if name not in matched.values())
     return [matched[position] if position in matched else next(unmatched, "none") for position in range(len(model))]
 
 
 def _are_placeholders(model: Sequence[str]) -> bool:
-    """Whether the names are those that transformers makes up where nobody named the classes."""
+    """Whether these are the placeholder names of transformers for classes without names."""
     return all(_normalised(name) == f"label_{number}" for number, name in enumerate(model))
 
 
@@ -211,7 +206,7 @@ def _number(name: str) -> int | None:
 
 
 def _label_index(row: Row) -> int | None:
-    """The row's label, if it is a class index."""
+    """The label of the row if it is a class index, else None."""
     return int(row.label) if isinstance(row.label, int | np.integer) else None
 
 
@@ -229,14 +224,14 @@ def _shorten(text: str, limit: int = 200) -> str:
 
 
 def check_class_names(classes: Any) -> None:
-    """An error if these are no names of classes in their order, each of them once. None means that none are given.
+    """Raise `OptionError` unless `classes` is None or an ordered collection of distinct names.
 
-    An array or index of names is fine: `classes_` of scikit-learn is one.
+    Arrays are accepted, such as `classes_` of scikit-learn.
     """
     if classes is None:
         return
     if isinstance(classes, str | bytes | Mapping | Set) or not isinstance(classes, Collection):
-        raise OptionError(f"classes must be a list of names, as ['no', 'yes'], not {classes!r}.")
+        raise OptionError(f"classes must be a list of names such as ['no', 'yes'], got {classes!r}.")
     duplicates = sorted(name for name, count in Counter(map(str, classes)).items() if count > 1)
     if duplicates:
-        raise OptionError(f"classes names a class twice: {', '.join(duplicates)}. Each class has a name of its own.")
+        raise OptionError(f"classes contains duplicates: {', '.join(duplicates)}. Name each class once.")

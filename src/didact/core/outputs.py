@@ -1,4 +1,4 @@
-"""What a teacher or a student answered to each row, in terms that no tokenizer changes."""
+"""`Outputs`: the answers of a teacher or student, independent of any tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from didact.core.tasks.base import Task
 from didact.errors import ShapeError
 from didact.viz.text_spans import percent
 
-_SHOWN = 10  # rows that `print` shows
+_SHOWN = 10  # rows shown by `print`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outputs:
     """One answer per row.
 
-    `values` are class logits (log-probabilities, for a black box), the score of a regression, or the first and last
-    (exclusive) character of a reading answer. `answers` are the texts of a reading answer: one where a model spoke,
-    all acceptable ones where people did. `classes` names the columns of `values`, where it is known.
+    `values` are class logits (log-probabilities for a black box that returns probabilities), the score of a
+    regression, or start and end (exclusive) of the characters of a reading answer. `answers` are the texts of a
+    reading answer: one from a model, all acceptable ones from people. `classes` names the columns of `values`.
     """
 
     task: Task
@@ -44,7 +44,7 @@ class Outputs:
 
     @classmethod
     def joined(cls, outputs: Sequence["Outputs"]) -> "Outputs":
-        """The rows of all parts, one after another."""
+        """Concatenate outputs of the same task."""
         answers = [chunk.answers for chunk in outputs if chunk.answers is not None]
         return cls(
             outputs[0].task,
@@ -55,7 +55,7 @@ class Outputs:
         )
 
     def __repr__(self) -> str:
-        """One line per row: its id, and its answer with the probability."""
+        """One line per row: its id, its answer and the probability."""
         lines = [
             f"  {row_id}: {answer}"
             for row_id, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
@@ -65,7 +65,7 @@ class Outputs:
         return "\n".join([f"Outputs of {len(self):,} {'row' if len(self) == 1 else 'rows'} ({self.task})", *lines])
 
     def format_answers(self, count: int | None = None) -> list[str]:
-        """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
+        """The answers of the first `count` rows, or of all, as text: `positive (99.8 %)`, a number or a quoted span."""
         shown = self.select(np.arange(len(self))[:count])
         words = self.task.format_answers(shown, self.classes)
         if self.task.has_classes:
@@ -81,17 +81,17 @@ class Outputs:
 
     @property
     def probabilities(self) -> Float[np.ndarray, "row width"]:
-        """The probabilities of classes; the values as they are, where there are none."""
+        """The class probabilities; for tasks without classes, the values."""
         return self.task.probabilities(self.values)
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The answers of a reading task, as spans of the passage."""
+        """The answers of a reading task as spans of the passage."""
         assert self.task.is_per_token
         return tuple(Span(1, int(start), int(end)) for start, end in self.values)
 
 
 def softmax(logits: Float[np.ndarray, "row width"]) -> Float[np.ndarray, "row width"]:
-    """Probabilities of classes."""
+    """Class probabilities of logits."""
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
-"""From any numbers to weights that sum to one, some of them exactly zero.
+"""Maps from real numbers to weights that sum to 1, some of them exactly 0.
 
-Of plain operations, with the support taken as given: the package entmax has the same values, but no forward-mode
-derivative, and its second derivatives of entmax are NaN once a weight is exactly zero.
+Written in plain operations, with the support held constant. The package entmax gives the same values, but has no
+forward-mode derivative, and second derivatives of its entmax are NaN if a weight is exactly 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ def sparsemax(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
 
 
 def entmax15(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Half way between softmax and sparsemax (Peters, Niculae and Martins 2019)."""
+    """1.5-entmax, between softmax and sparsemax (Peters, Niculae and Martins 2019)."""
     scores = scores / 2
     ordered = scores.detach().sort(descending=True).values
     count = _ranks(ordered)
@@ -37,7 +37,7 @@ def entmax15(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
 
 
 def identity(scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """No normalisation: weights may be negative, and sum to anything."""
+    """No normalisation: weights may be negative and have any sum."""
     return scores
 
 
@@ -54,6 +54,6 @@ def _ranks(ordered: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
 
 
 def _largest(condition: Bool[Tensor, " n"], scores: Float[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """The largest scores, as many as there are places where the condition holds."""
+    """A mask of the largest scores, as many as the condition is true."""
     indices = scores.detach().argsort(descending=True)[: int(condition.sum())]
     return torch.zeros_like(condition).index_fill(0, indices, True)

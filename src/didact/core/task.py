@@ -1,4 +1,4 @@
-"""The table of tasks: what a row holds, what a model answers, how an answer is measured. Each is a file of `tasks`."""
+"""The table of tasks. `didact.core.tasks` has one module per kind of task."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ _UNSUPPORTED: Final = {
 
 
 def task_named(name: str) -> Task:
-    """The task called `name`. The kinds that are not served yet are refused by name, with the reason."""
+    """The task with this name. Raises `UnsupportedError`, with the reason, for kinds of task that didact lacks."""
     if name in TASKS:
         return TASKS[name]
     normalised = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")

@@ -1,4 +1,4 @@
-"""One class per row: of a text (`classification`) or of two (`pair`)."""
+"""One class per row, of one text (`classification`) or of two (`pair`)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from didact.core.target import Scale, Target
     from didact.core.tasks.base import Logits, TrainingTargets
 
-_LOG_ZERO: Final = -30.0  # log-probability of all classes but the gold one; finite, for what is computed later
+_LOG_ZERO: Final = -30.0  # log-probability of all classes but the gold one; finite, so that later computations are
 
 
 class Classification(Task):
-    """Values are one logit per class; answers agree where the likeliest classes are the same."""
+    """Values are one logit per class. Answers agree if their most likely classes are equal."""
 
     measure: ClassVar[str] = "accuracy"
     has_classes: ClassVar[bool] = True
@@ -46,10 +46,10 @@ class Classification(Task):
         return torch.from_numpy(outputs.probabilities if soft else outputs.labels)
 
     def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
-        """Cross-entropy, on a label or on probabilities."""
+        """Cross-entropy with labels or probabilities."""
         from torch.nn.functional import cross_entropy
 
-        # Probabilities come in double precision; labels must stay whole numbers.
+        # Probabilities are in double precision; labels must stay integers.
         targets = targets.to(logits.dtype) if targets.is_floating_point() else targets
         return cross_entropy(logits, targets, reduction="none")
 
@@ -57,7 +57,7 @@ class Classification(Task):
         return (answers.labels == reference.labels).astype(np.float64)
 
     def overall(self, answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:
-        """Accuracy; with `balanced`, the mean of the recalls of the reference's classes."""
+        """Accuracy; with `balanced`, the mean recall of the classes in `reference`."""
         agreement = self.agreement(answers, reference)
         return float((agreement * class_weights(reference.labels) if balanced else agreement).mean())
 
@@ -83,7 +83,7 @@ class Classification(Task):
 
 
 class PairClassification(Classification):
-    """Two texts, which are compared."""
+    """One class per pair of texts."""
 
     about: ClassVar[str] = "reads two texts"
     example: ClassVar[tuple[str, str]] = ("answered", "not answered")
