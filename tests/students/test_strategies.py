@@ -235,7 +235,7 @@ def test_refusals():
     batch = bilstm.encode(teachers.examples("classification"))
     with pytest.raises(UnsupportedError, match="which has none"):
         build_strategy(Spec("attention")).attach(bilstm, batch)
-    with pytest.raises(UnsupportedError, match="aligns questions with passages"):
+    with pytest.raises(UnsupportedError, match="needs questions and passages"):
         build_strategy(Spec("alignment")).attach(bilstm, batch)
     with pytest.raises(OptionError, match="whole"):
         build_strategy(parse_spec("attention(send=half)"))

@@ -1,4 +1,4 @@
-"""From what people write to a student's parts: an architecture, a strategy with all its options, an optimiser."""
+"""Parses names of students: architecture, strategy with options, optimiser."""
 
 import inspect
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from didact.students.strategy import Strategy
 
 OPTIMISERS: Final = ("adam", "adamw", "sgd")
 DEFAULT_STRATEGY: Final = "attention"
-# What a paper used, as options of a strategy.
+# Strategies with the options that papers used.
 PRESETS: Final[Mapping[str, str]] = {"pruthi": "attention(send=top, side=cls)", "smat": "attention(side=mix, beta=5)"}
 
 
 @dataclass(frozen=True)
 class StudentSpec:
-    """`same/attention(beta=2)@sgd`: what the student is, how it is taught, and what trains it."""
+    """A student as in `same/attention(beta=2)@sgd`: architecture, strategy and optimiser."""
 
     architecture: str
     strategy: Spec
@@ -31,9 +31,10 @@ class StudentSpec:
 
 
 def parse_student(text: str) -> StudentSpec:
-    """Read `architecture/strategy@optimiser`; the strategy is `attention` and the optimiser `adam` where unsaid.
+    """Parse `architecture/strategy@optimiser`. By default, the strategy is `attention` and the optimiser `adam`.
 
-    A hub name may hold a slash itself: only a known strategy after the last one is read as a strategy.
+    Names on the hub contain slashes, so text after the last slash is a strategy only if it names one. Raises
+    `OptionError` for an unknown optimiser and without an architecture.
     """
     body, optimiser = text.strip(), "adam"
     head, separator, tail = body.rpartition("@")
@@ -48,19 +49,19 @@ def parse_student(text: str) -> StudentSpec:
         name = after.partition("(")[0].strip()
         if name in PRESETS:
             preset = parse_spec(PRESETS[name])
-            overrides = parse_spec(after).options  # said beside the preset, they win over it
+            overrides = parse_spec(after).options  # override the options of the preset
             body, strategy = body[:slash], Spec(preset.name, {**preset.options, **overrides})
         elif name in STRATEGIES:
             body, strategy = body[:slash], parse_spec(after)
         elif "(" in after or body[:slash] == "same" or "(" in body[:slash]:
-            STRATEGIES[name]  # tells the nearest ones
+            STRATEGIES[name]  # raises an error with similar names
     if not body.strip():
         raise OptionError(f"{text!r} names no architecture. Write architecture/strategy, e.g. same/attention.")
     return StudentSpec(body.strip(), strategy, optimiser)
 
 
 def build_strategy(spec: Spec, **changes: Any) -> Strategy:
-    """The strategy, unattached, with some of its options changed."""
+    """The strategy with some options changed, not yet attached to a student."""
     strategy_class = STRATEGIES.load(spec.name)
     options = checked_options(dict(spec.options) | changes, strategy_class, of=f"strategy {spec.name!r}")
     check_option_types(options, strategy_class, of=f"strategy {spec.name!r}")
@@ -69,7 +70,7 @@ def build_strategy(spec: Spec, **changes: Any) -> Strategy:
 
 
 def strategy_options(spec: Spec) -> dict[str, Any]:
-    """All options of a strategy as they are in force, also those nobody named."""
+    """All options of a strategy, with defaults for those that are not in `spec`."""
     parameters = inspect.signature(STRATEGIES.load(spec.name)).parameters
     defaults = {
         name: parameter.default
@@ -80,13 +81,13 @@ def strategy_options(spec: Spec) -> dict[str, Any]:
 
 
 def alike(value: Any, default: Any) -> Any:
-    """A number as its option has it: 1 and 1.0 are the same strategy, and must have the same key."""
+    """An integer as a float if the default is a float: 1 and 1.0 are the same option and must have the same key."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return float(value) if is_integer and isinstance(default, float) else value
 
 
 def _last_slash(text: str) -> int:
-    """The last slash outside brackets; -1 if there is none."""
+    """The index of the last slash outside brackets, or -1."""
     depth, last = 0, -1
     for position, character in enumerate(text):
         depth += (character == "(") - (character == ")")
