@@ -1,9 +1,8 @@
-"""Faithfulness: does what an explanation calls important matter to the teacher?
+"""Faithfulness: does the teacher depend on the units that an explanation ranks highest?
 
-Each metric says which units must stay in a row for its questions, and makes one number of the answers; the questions of
-all metrics and methods are asked together (`faithfulness`). Units are ranked by their scores, largest first: signed
-scores by sign where a class is explained (what speaks against it comes last), by size where a score is. Equal ones keep
-their order of reading.
+Each metric defines masks (the units that stay in a row) and computes one number from the teacher's answers to the
+masked rows. `faithfulness` evaluates the masks of all metrics and methods together. Units are ranked by score, highest
+first: with their sign if a class is explained, by absolute value if a score is. Ties are in reading order.
 """
 
 import math
@@ -23,15 +22,15 @@ from didact.metrics.probe import Probe, covering_units
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
-CLIP: Final = 1e-7  # of a probability: the log-odds of 1 are large, not 0
+CLIP: Final = 1e-7  # of probabilities, so that log-odds are finite
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
-QUESTIONS: Final = 2048  # asked together: many batches, and progress is seen between them
-MARKS: Final = 20_000_000  # bytes of questions held at once
+QUESTIONS: Final = 2048  # masked rows per call of the teacher; progress is reported between calls
+MARKS: Final = 20_000_000  # bytes of masks in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """The units of a row in the order that an explanation gives them."""
+    """The units of a row, ranked by an explanation: `order` has their indices, highest first."""
 
     scores: Float[np.ndarray, " unit"]
     order: Int[np.ndarray, " unit"]
@@ -47,7 +46,7 @@ class Ranked:
         return len(self.scores)
 
     def top(self, counts: Sequence[int] | Int[np.ndarray, " count"]) -> Bool[np.ndarray, "count unit"]:
-        """For each count, marks on that many units from the first on."""
+        """For each count, a mask of that number of highest units."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[self.order] = np.arange(len(self))
         return rank < np.asarray(counts, dtype=np.int64)[:, None]
@@ -55,9 +54,9 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class TeacherAnswers:
-    """What the teacher answered: to the whole row, and to each question; `label` is the class that is explained.
+    """The teacher's answers to one row (`full`) and to its masked versions (`masked`).
 
-    Answers are probabilities; of a regression the score, and `label` is None.
+    Answers are probabilities, and `label` is the explained class; for regression they are scores, and `label` is None.
     """
 
     full: Float[np.ndarray, " output"]
@@ -67,32 +66,35 @@ class TeacherAnswers:
 
     @property
     def falls(self) -> Float[np.ndarray, " question"]:
-        """How far the probability fell from that of the whole row; of a score, how far it moved."""
+        """The decrease of the probability against the whole row; for regression the absolute change of the score."""
         if self.label is None:
             return np.abs(self.full[0] - self.masked[:, 0])
         return self.full[self.label] - self.masked[:, self.label]
 
     @property
     def flips(self) -> Bool[np.ndarray, " question"]:
-        """Whether another class is predicted than of the whole row."""
+        """Whether the predicted class differs from that of the whole row."""
         return self.masked.argmax(1) != self.full.argmax()
 
 
 class Faithfulness(ABC):
-    """A metric that asks a teacher about parts of a row."""
+    """Base class of metrics that compare the teacher's answers to a row and to masked versions of it.
+
+    Subclasses define `masks` and `value`. Metrics with `needs_classes` are undefined for regression.
+    """
 
     needs_classes = False
 
     @abstractmethod
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
-        """Which units stay, for each question; None where the metric says nothing about the row."""
+        """For each masked version, the units that stay; None if the metric is undefined for the row."""
 
     @abstractmethod
     def value(self, answers: TeacherAnswers) -> float: ...
 
 
 class Sufficiency(Faithfulness):
-    """f(x) − f(e): how far the probability falls if only the top `k` units (a share, or a number) stay."""
+    """f(x) − f(e): the decrease of the probability if only the top `k` units (a share or a number) stay."""
 
     def __init__(self, *, k: float = 0.1) -> None:
         top_count(k, 1)
@@ -106,18 +108,18 @@ class Sufficiency(Faithfulness):
 
 
 class Comprehensiveness(Sufficiency):
-    """f(x) − f(x∖e): how far the probability falls without the top `k` units."""
+    """f(x) − f(x∖e): the decrease of the probability without the top `k` units."""
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return ~row.top([top_count(self.k, len(row))])
 
 
 class AopcSufficiency(Faithfulness):
-    """Sufficiency, mean over `bins` of the units: 1, 5, 10, 20 and 50 %, as ERASER's scorer takes it."""
+    """The mean of sufficiency over shares of units (`bins`): 1, 5, 10, 20 and 50 %, as in ERASER's scorer."""
 
     def __init__(self, *, bins: Sequence[float] = BINS) -> None:
         if not bins:
-            raise OptionError("Option 'bins' names shares of the units, one at least: bins=[0.1, 0.5].")
+            raise OptionError("Option 'bins' must have at least one share of the units: bins=[0.1, 0.5].")
         for share in bins:
             top_count(share, 1)
         self.bins = tuple(bins)
@@ -130,14 +132,14 @@ class AopcSufficiency(Faithfulness):
 
 
 class AopcComprehensiveness(AopcSufficiency):
-    """Comprehensiveness, mean over `bins`."""
+    """The mean of comprehensiveness over shares of units (`bins`)."""
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return ~row.top([top_count(share, len(row)) for share in self.bins])
 
 
 class LogOddsTop(Faithfulness):
-    """How far the log-odds of the explained class fall without the `k` largest units, whatever their sign."""
+    """The decrease of the log-odds of the explained class without the `k` units of largest absolute score."""
 
     needs_classes = True
     needs_sign = False
@@ -158,7 +160,7 @@ class LogOddsTop(Faithfulness):
         return ~removed
 
     def sizes(self, scores: Float[np.ndarray, " unit"]) -> Float[np.ndarray, " unit"]:
-        """What the units are chosen by; those at 0 or below never are."""
+        """The values by which units are chosen. Units at 0 or below are not chosen."""
         return np.abs(scores)
 
     def value(self, answers: TeacherAnswers) -> float:
@@ -167,7 +169,7 @@ class LogOddsTop(Faithfulness):
 
 
 class LogOddsPositive(LogOddsTop):
-    """How far they fall without the most positive units, at most `k` of all. Says nothing of scores without signs."""
+    """The decrease of the log-odds without the most positive units, at most `k` of all. NaN for unsigned scores."""
 
     needs_sign = True
 
@@ -176,7 +178,7 @@ class LogOddsPositive(LogOddsTop):
 
 
 class LogOddsNegative(LogOddsTop):
-    """How far they fall (rise, if negative) without the most negative units, at most `k` of all."""
+    """The decrease of the log-odds (an increase if negative) without the most negative units, at most `k` of all."""
 
     needs_sign = True
 
@@ -185,7 +187,7 @@ class LogOddsNegative(LogOddsTop):
 
 
 class PredictionAgreement(Faithfulness):
-    """1 where the top `k` units alone get the prediction of the whole row, else 0."""
+    """1 if the top `k` units alone give the predicted class of the whole row, else 0."""
 
     needs_classes = True
 
@@ -201,16 +203,16 @@ class PredictionAgreement(Faithfulness):
 
 
 class DeletionArea(Faithfulness):
-    """Area under the probability of the explained class as units are taken away, the most important first.
+    """Area under the probability of the explained class as units are removed, highest first (Petsiuk et al. 2018).
 
-    At `steps` equal shares of the units, or at every unit of shorter rows; trapezoids over the share that is gone.
+    Evaluated at `steps` equal shares of the units, or at every unit of shorter rows, with the trapezoidal rule.
     """
 
     needs_classes = True
 
     def __init__(self, *, steps: int = 20) -> None:
         if steps < 1:
-            raise OptionError(f"Option 'steps' is how often units are taken away, at least 1, not {steps}.")
+            raise OptionError(f"Option 'steps' (how often units are removed) must be at least 1, got {steps}.")
         self.steps = steps
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
@@ -222,12 +224,12 @@ class DeletionArea(Faithfulness):
         return float(np.trapezoid(probabilities, self.counts(answers.units) / answers.units))
 
     def counts(self, units: int) -> Int[np.ndarray, " point"]:
-        """How many units are gone at each point, from none to all."""
+        """The number of removed units at each point, from 0 to all."""
         return np.unique(np.ceil(np.linspace(0, 1, self.steps + 1) * units - 1e-9).astype(np.int64))
 
 
 class InsertionArea(DeletionArea):
-    """Area under the probability of the explained class as units are put back, the most important first."""
+    """Area under the probability of the explained class as units are inserted, highest first (Petsiuk et al. 2018)."""
 
     def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
         return row.top(self.counts(len(row))[:-1])
@@ -239,7 +241,7 @@ class InsertionArea(DeletionArea):
 
 
 class FlipFraction(DeletionArea):
-    """The share of units that must go, most important first, until another class is predicted; 1 if none ever is."""
+    """The share of units to remove, highest first, until the predicted class changes; 1 if it never does."""
 
     def value(self, answers: TeacherAnswers) -> float:
         flipped = np.flatnonzero(answers.flips)
@@ -258,10 +260,11 @@ def faithfulness(
     *,
     done: Callable[[int], None] = lambda _: None,
 ) -> Float[np.ndarray, "metric method row"]:
-    """Every metric of every method on the rows of the probe, in their order; NaN where a row has none.
+    """The values of all metrics for all methods on the rows of the probe, in order; NaN where undefined.
 
-    Questions of all metrics and methods about a row are asked together, equal ones once. `done` is told how many rows
-    are finished.
+    The masked versions of a row for all metrics and methods are evaluated together, and equal ones once. `done` is
+    called with the number of rows finished since its last call. Raises `UnsupportedError` if a metric needs classes and
+    the teacher has none.
     """
     teacher = probe.teacher
     for metric in metrics:
@@ -310,15 +313,17 @@ def _is_below_limits(questions: Mapping[int, np.ndarray]) -> bool:
 
 
 def position_units(explanation: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, " position"]:
-    """For each position of the teacher the number of the unit that decides whether it stays."""
+    """For each position of the teacher, the index of the unit that decides whether it stays.
+
+    Positions that no unit covers get the number of units.
+    """
     batch = probe.batch
     if batch.pixels is not None:
         is_unit = batch.units[row].numpy()
         if int(is_unit.sum()) != len(explanation):
             raise DataError(
                 f"Explanation of row {explanation.id!r} by {explanation.method!r} has {len(explanation)} patches, and "
-                "the teacher reads "
-                f"{int(is_unit.sum())}. Explain the rows with this teacher."
+                f"the teacher reads {int(is_unit.sum())}. Explain the rows with this teacher."
             )
         indices = np.full(len(is_unit), len(explanation), dtype=np.int64)
         indices[is_unit] = np.arange(len(explanation))
@@ -329,13 +334,13 @@ def position_units(explanation: RowExplanation, probe: Probe, row: int) -> Int[n
 
 
 def check_targets(explanations: Explanations, teacher: Teacher) -> None:
-    """An error if a target is no class of the teacher. The teacher is not asked, so this comes before hours of work."""
+    """Raise `DataError` if a target is no class of the teacher. Cheap: the teacher does not run."""
     for row in range(len(explanations) if teacher.classes is not None else 0):
         _explained_class(explanations, row, teacher)
 
 
 def label_of(explanations: Explanations, row: int, teacher: Teacher, full: Float[np.ndarray, " output"]) -> int | None:
-    """The class that was explained, by name or number; of a contrast the first; the predicted one if none is named."""
+    """The index of the explained class: of a contrast the first class, without a target the predicted class."""
     if teacher.classes is None:
         return None
     label = _explained_class(explanations, row, teacher)

@@ -1,7 +1,7 @@
-"""Plausibility: does an explanation find what people marked? On planted data with a verified teacher: is it right?
+"""Plausibility: does an explanation mark what people marked? On planted data with a verified teacher, the truth.
 
-Measured on words (patches, of images), row by row, on rows in which some are marked and some are not. Signed scores
-count by their size, unless `signed=true`; `segment` measures one of a row's texts alone.
+Computed per row on words (patches of images), for rows with both marked and unmarked ones. Signed scores count by
+absolute value, unless `signed=true`. With `segment`, only this text of a row counts.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ from didact.errors import OptionError
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
-Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
+Marks = Sequence[Bool[np.ndarray, " _"]]  # for each row, which of its units are marked
 
 
 class Plausibility(ABC):
-    """A metric that holds the scores of words against marks."""
+    """Base class of metrics that compare scores of words with marks."""
 
     def __init__(self, *, signed: bool = False, segment: int | None = None) -> None:
         self.signed, self.segment = signed, segment
@@ -29,9 +29,9 @@ class Plausibility(ABC):
     def __call__(
         self, explanations: Explanations, rows: Sequence[Row], marks: Marks | None = None
     ) -> Float[np.ndarray, " row"]:
-        """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows.
+        """One number per row; NaN if no word, or every word, is marked.
 
-        `marks` are those of `marks_in(maps, rows)`, where several metrics share them.
+        The explanations are of these rows, on words. Metrics can share `marks`, the result of `marks_in`.
         """
         values = np.full(len(explanations), np.nan)
         all_marks = marks_in(explanations, rows) if marks is None else marks
@@ -51,9 +51,9 @@ class Plausibility(ABC):
         self,
         scores: Float[np.ndarray, " word"],
         marked: Bool[np.ndarray, " word"],
-        segments: Int[np.ndarray, " word"],  # noqa: ARG002 - of runs alone
+        segments: Int[np.ndarray, " word"],  # noqa: ARG002 - used by IouF1
     ) -> float:
-        """The metric of a row whose words lie in these texts."""
+        """The metric of one row; `segments` are the texts of its words."""
         return self.value(scores, marked)
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Plausibility(ABC):
 
 
 class RocAuc(Plausibility):
-    """The chance that a marked word scores above an unmarked one; ties count half."""
+    """The probability that a marked word scores above an unmarked one; ties count half."""
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
         count = int(marked.sum())
@@ -70,7 +70,7 @@ class RocAuc(Plausibility):
 
 
 class AveragePrecision(Plausibility):
-    """Σ (recall gained) · precision, from the highest score down; words of equal score come in together."""
+    """Σ (increase of recall) · precision, from the highest score down; tied words are added together."""
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
         order = np.argsort(-scores, kind="stable")
@@ -81,7 +81,7 @@ class AveragePrecision(Plausibility):
 
 
 class _AtTop(Plausibility):
-    """Of the top `k` words (a share, or a number); by default as many as are marked. Ties: the earlier word."""
+    """Metrics of the top `k` words (a share or a number; default: as many as are marked). Of ties, the first word."""
 
     def __init__(self, *, k: float | None = None, signed: bool = False, segment: int | None = None) -> None:
         super().__init__(signed=signed, segment=segment)
@@ -120,9 +120,9 @@ class F1(_AtTop):
 
 
 class IouF1(_AtTop):
-    """F1 of runs of top words against runs of marked ones: they meet where they share `least` of their union.
+    """F1 of runs of top words and runs of marked words, which match if they share at least `least` of their union.
 
-    As ERASER's scorer, row by row; but a marked run that several runs meet counts once for recall.
+    As in ERASER's scorer, row by row; but a marked run that several runs match counts once for recall.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class IouF1(_AtTop):
     ) -> None:
         super().__init__(k=k, signed=signed, segment=segment)
         if not 0 < least <= 1:
-            raise OptionError(f"Option 'least' is a share above 0 and up to 1, not {least}.")
+            raise OptionError(f"Option 'least' must be a share above 0 and at most 1, got {least}.")
         self.least = least
 
     def of_row(
@@ -140,7 +140,7 @@ class IouF1(_AtTop):
         segments: Int[np.ndarray, " word"],
     ) -> float:
         chosen = self.top(scores, marked)
-        ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts: no run goes on
+        ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts ends runs
         return self._run_f1(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
@@ -158,18 +158,18 @@ class IouF1(_AtTop):
 
 
 def runs(marks: Bool[np.ndarray, " word"]) -> Int[np.ndarray, "run 2"]:
-    """First and last (exclusive) of each run of marks."""
+    """Start and end (exclusive) of each run of marks."""
     steps = np.diff(marks.astype(np.int64), prepend=0, append=0)
     return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], 1)
 
 
 def marks_in(explanations: Explanations, rows: Sequence[Row]) -> Marks:
-    """For each row which of its units are marked."""
+    """For each row, which of its units are marked."""
     return [marks_of(explanation, row) for explanation, row in zip(explanations, rows, strict=True)]
 
 
 def marks_of(explanation: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
-    """Which units share a character (or a pixel) with the row's rationale."""
+    """Which units share a character (or a pixel) with the rationale of the row."""
     spans = [span for span in row.rationale or () if isinstance(span, Span)]
     boxes = [box for box in row.rationale or () if isinstance(box, Box)]
     marked = (

@@ -1,4 +1,4 @@
-"""Whether the units that two methods choose say the same to the teacher, whatever units they are."""
+"""Agreement measure `prediction`: do the top units of two methods lead to the same prediction?"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,34 +15,34 @@ from didact.metrics.probe import Probe
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
-ROWS: Final = 256  # whose questions are asked together
+ROWS: Final = 256  # rows per call of the teacher
 
 
 class Prediction:
-    """1 where the teacher predicts the same class of the top `k` units of one method alone as of the other's, else 0.
+    """1 if the teacher predicts the same class from the top `k` units of either method alone, else 0.
 
-    Method against method what `prediction_agreement` is method against teacher (Situ et al. 2021). `replace` tells what
-    becomes of the other units. Units are ranked as faithfulness ranks them: signed scores by sign, or all by size.
+    Compares two methods as `prediction_agreement` compares a method with the teacher (Situ et al. 2021). `replace` is
+    how the other units are removed. Units are ranked as in faithfulness: by score with sign, or by absolute value.
     """
 
     def __init__(self, *, k: float = 0.3, replace: str = DEFAULT) -> None:
         top_count(k, 1)
         if replace not in REPLACE:
-            raise OptionError(f"Option 'replace' of prediction is one of {', '.join(REPLACE)}, not {replace!r}.")
+            raise OptionError(f"Option 'replace' of prediction must be one of {', '.join(REPLACE)}, got {replace!r}.")
         self.k, self.replace = k, replace
 
     def probe(self, teacher: Teacher, explanations: Explanations, *, batch_size: int = 64) -> Probe:
-        """The teacher, ready to be asked about the rows that were explained."""
+        """A probe of the teacher on the explained rows."""
         if teacher.classes is None:
             answer_kind = "spans" if teacher.task.is_per_token else "a score"
             raise UnsupportedError(
                 f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {answer_kind}. "
-                "Choose a measure of the scores themselves: kendall, top_overlap."
+                "Choose a measure of the scores, such as kendall or top_overlap."
             )
         if explanations.is_image and explanations.images is None:
             raise OptionError(
-                "Measure 'prediction' asks the teacher about images, and files of explanations do not hold them. "
-                "Explain and compare in one go: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
+                "Measure 'prediction' needs the explained images, and files of explanations do not hold them. "
+                "Explain and compare in one call: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
             )
         images = explanations.images or (None,) * len(explanations)
         rows = [
@@ -54,7 +54,7 @@ class Prediction:
     def __call__(
         self, explanations: Sequence[Explanations], probe: Probe, *, by_size: bool = False
     ) -> Float[np.ndarray, "row method method"]:
-        """All pairs of methods on the rows of the probe. Questions about a row are asked together, equal ones once."""
+        """All pairs of methods on the rows of the probe. Equal masks of a row are evaluated once."""
         labels = np.full((len(probe.rows), len(explanations)), -1, dtype=np.int64)
         for start in range(0, len(probe.rows), ROWS):
             self._predict_rows(explanations, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
@@ -88,7 +88,7 @@ class Prediction:
     def _top_mask(
         self, explanation: RowExplanation, probe: Probe, row: int, by_size: bool
     ) -> Bool[np.ndarray, "1 position"] | None:
-        """What stays of a row; None where nothing was ranked, or nothing would go."""
+        """The mask of the top units; None if all scores are equal, or if no unit would be removed."""
         if not len(explanation) or (explanation.scores == explanation.scores[0]).all():
             return None
         count = top_count(self.k, len(explanation))

@@ -1,4 +1,4 @@
-"""The answers that faithfulness metrics need, by the perturbation engine that explainers use too."""
+"""The teacher's answers for faithfulness metrics, from the perturbation engine that explainers use, too."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,24 +15,25 @@ PRESETS: Final = {"eraser": "delete", "l2e": "mask"}
 
 
 class Probe:
-    """A teacher that is asked about rows with only some of their units left, and answers with probabilities or scores.
+    """A teacher and rows: answers to the rows, and to the rows with only some of their units.
 
-    `masked` is what takes the units away.
+    Answers are probabilities, or scores for regression. `masked` is the `MaskedForward` that removes units. Raises
+    `UnsupportedError` for teachers that answer spans.
     """
 
     def __init__(self, teacher: Teacher, rows: Sequence[Row], *, replace: str = DEFAULT, batch_size: int = 64) -> None:
-        advice = "Measure its explanations against rationales instead (roc_auc)."
+        advice = "Compare its explanations with rationales instead (roc_auc)."
         require(teacher, "a class or a score", "Faithfulness", advice=advice)
         self.teacher, self.rows = teacher, list(rows)
         self.masked = MaskedForward(teacher, teacher.encode(self.rows), replace=replace, batch_size=batch_size)
         self.batch = self.masked.batch
 
     def full(self) -> Float[np.ndarray, "row output"]:
-        """What the teacher answers to the rows as they are: probabilities of classes, or the score."""
+        """The answers to the unchanged rows: class probabilities, or the score."""
         return self._answers(self.teacher.predict(self.rows, batch_size=self.masked.batch_size).values)
 
     def ask(self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None) -> list[Float[np.ndarray, "_ output"]]:
-        """For each row and each of its masks (one at least) the answer with only the marked units there."""
+        """For each row and each of its masks (at least one), the answer with only the marked units present."""
         return [self._answers(logits) for logits in self.masked(masks, rows=rows)]
 
     def _answers(self, values: Float[np.ndarray, "_ output"]) -> Float[np.ndarray, "_ output"]:
@@ -45,10 +46,10 @@ def covering_units(
     position_segments: Int[np.ndarray, " position"],
     position_offsets: Int[np.ndarray, "position 2"],
 ) -> Int[np.ndarray, " position"]:
-    """For each of the teacher's positions the unit of an explanation that covers it, by characters; -1 where none does.
+    """For each position of the teacher, the unit of an explanation that covers it, by characters; -1 without one.
 
-    Positions of segment -1 are no units. A position belongs to the unit that holds its first character, else to the
-    next one that it reaches into.
+    Positions with segment -1 are skipped. A position belongs to the unit with its first character, else to the next
+    unit that it overlaps.
     """
     content = np.flatnonzero(position_segments >= 0)
     covering = np.full(len(position_segments), -1, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Stability: do rows that are alike get like explanations? (Situ et al. 2021, equation 1.)
+"""Stability: do similar rows get similar explanations? (Situ et al. 2021, equation 1)
 
-A row's most important word types are held against those of its nearest rows of the same predicted class. Stable is not
-right: an explanation that ignores the text is the most stable of all, so `lexicon` and `random` belong beside it.
+The most important word types of a row are compared with those of its nearest rows of the same predicted class. Stable
+does not mean right: an explanation that ignores the text is the most stable, so compare with `lexicon` and `random`.
 """
 
 from abc import ABC, abstractmethod
@@ -27,25 +27,25 @@ ONLY: Final = ("all", "content", "annotated")
 
 
 class Stability(ABC):
-    """The overlap (intersection over union) of important word types with those of `neighbours` rows, their mean.
+    """The mean overlap (intersection over union) of important word types with those of the nearest `neighbours` rows.
 
-    `side=top` takes the `k` largest words of a row, `labels` the most positive and the most negative ones, each at
-    most `k` of all and each held against its own; auto: labels where all compared scores have signs (`for_all`).
-    `only=content` leaves English stop words out, `annotated` all words that nobody marked.
+    `side=top` takes the `k` words of largest absolute score; `labels` takes the most positive and the most negative
+    words, each at most `k` of all, and compares them separately. `auto` is `labels` if all compared methods are signed,
+    else `top` (`with_shared_side`). `only=content` excludes English stop words, `only=annotated` all unmarked words.
     """
 
     def __init__(self, *, neighbours: int = 3, k: float = 0.3, side: str = "auto", only: str = "all") -> None:
         if side not in SIDES:
-            raise OptionError(f"Option 'side' is one of {', '.join(map(repr, SIDES))}, not {side!r}.")
+            raise OptionError(f"Option 'side' must be one of {', '.join(map(repr, SIDES))}, got {side!r}.")
         if only not in ONLY:
-            raise OptionError(f"Option 'only' is one of {', '.join(map(repr, ONLY))}, not {only!r}.")
+            raise OptionError(f"Option 'only' must be one of {', '.join(map(repr, ONLY))}, got {only!r}.")
         if neighbours < 1:
-            raise OptionError(f"Option 'neighbours' is how many rows are looked at, at least 1, not {neighbours}.")
+            raise OptionError(f"Option 'neighbours' (the number of rows) must be at least 1, got {neighbours}.")
         top_count(k, 1)
         self.neighbours, self.k, self.side, self.only = neighbours, k, side, only
 
     def with_shared_side(self, methods: Sequence[Explanations]) -> "Stability":
-        """The same with its side settled, so that all these methods are asked for the same."""
+        """A copy with `side=auto` resolved, so that all these methods are compared on the same side."""
         settled = copy(self)
         if self.side == "auto":
             settled.side = "labels" if all(explanations.kind == "signed" for explanations in methods) else "top"
@@ -58,10 +58,10 @@ class Stability(ABC):
 
     @abstractmethod
     def similarity(self, rows: Sequence[Row], encoder: Model | None) -> Float[np.ndarray, "row row"]:
-        """How alike any two rows are."""
+        """The similarity of all pairs of rows."""
 
     def near(self, explanations: Explanations, rows: Sequence[Row], encoder: Model | None = None) -> list[list[int]]:
-        """For each row the nearest others of its predicted class (any, where there are no classes)."""
+        """For each row, the indices of its nearest rows of the same predicted class; of all rows without classes."""
         if explanations.is_image:
             raise UnsupportedError("Stability compares words, and these are explanations of images.")
         classes = explanations.predictions if task_named(explanations.task).has_classes else ("",) * len(explanations)
@@ -70,9 +70,9 @@ class Stability(ABC):
     def __call__(
         self, explanations: Explanations, rows: Sequence[Row], neighbours: Sequence[Sequence[int]]
     ) -> Float[np.ndarray, " row"]:
-        """One number per row; NaN without neighbours, or where neither side has a word. `maps` are of words."""
+        """One number per row; NaN without neighbours, or if no row has important words. Explanations are on words."""
         if self.only == "annotated" and all(row.rationale is None for row in rows):
-            raise OptionError("Option only=annotated keeps marked words, and no row has a rationale.")
+            raise OptionError("Option only=annotated keeps marked words only, and no row has a rationale.")
         words = [self._words(explanation, row) for explanation, row in zip(explanations, rows, strict=True)]
         return word_overlap(words, neighbours)
 
@@ -96,23 +96,23 @@ class Stability(ABC):
 
 
 class SemanticStability(Stability):
-    """Neighbours are the rows whose encoder states, mean over tokens, point the same way."""
+    """Neighbours have the most similar encoder states: cosine of the mean over tokens."""
 
     def similarity(self, rows: Sequence[Row], encoder: Model | None) -> Float[np.ndarray, "row row"]:
         if encoder is None:
-            raise OptionError("Which rows mean the same, an encoder tells: give one (encoder='minilm'), or a model.")
+            raise OptionError("Semantic similarity needs an encoder: pass one (encoder='minilm'), or a model.")
         return semantic_similarity(encoder, rows)
 
 
 class LexicalStability(Stability):
-    """Neighbours are the rows that share most n-grams: the overlap of 1- to 4-grams, mean over the four."""
+    """Neighbours share the most n-grams: the mean overlap of 1- to 4-grams."""
 
     def similarity(self, rows: Sequence[Row], encoder: Model | None = None) -> Float[np.ndarray, "row row"]:  # noqa: ARG002
         return lexical_similarity(rows)
 
 
 def lexical_similarity(rows: Sequence[Row]) -> Float[np.ndarray, "row row"]:
-    """How alike texts are: intersection over union of their n-grams, mean over n = 1 to 4; 0 where neither has any."""
+    """Intersection over union of the n-grams of two texts, mean over n = 1 to 4; 0 if neither has any."""
     from scipy.sparse import csr_array
 
     texts = [" ".join(row.texts).casefold().split() for row in rows]
@@ -131,7 +131,7 @@ def lexical_similarity(rows: Sequence[Row]) -> Float[np.ndarray, "row row"]:
 
 
 def semantic_similarity(encoder: Model, rows: Sequence[Row], batch_size: int = 64) -> Float[np.ndarray, "row row"]:
-    """The cosine of the rows' last states, mean over their tokens."""
+    """The cosine of the mean last hidden states of two rows."""
     vectors: np.ndarray | None = None
     with inference_copy(encoder) as encoder:
         for indices in row_batches(rows, batch_size):
@@ -146,7 +146,7 @@ def semantic_similarity(encoder: Model, rows: Sequence[Row], batch_size: int = 6
 
 
 def nearest(similarity: Float[np.ndarray, "row row"], classes: Sequence[str], count: int) -> list[list[int]]:
-    """For each row the numbers of the `count` rows most like it, of its class; of equally near ones the first."""
+    """For each row, the indices of the `count` most similar rows of its class; of ties the first."""
     class_ids = np.unique(np.asarray(classes), return_inverse=True)[1]
     neighbours = []
     for row, similarities in enumerate(similarity):
@@ -158,7 +158,7 @@ def nearest(similarity: Float[np.ndarray, "row row"], classes: Sequence[str], co
 def word_overlap(
     words: Sequence[tuple[set[str], ...]], neighbours: Sequence[Sequence[int]]
 ) -> Float[np.ndarray, " row"]:
-    """The mean over neighbours of Σ |both| / Σ |either|, summed over the kinds of words (positive, negative)."""
+    """The mean over neighbours of Σ |A ∩ B| / Σ |A ∪ B|, summed over sides (positive and negative words, or all)."""
     values = np.full(len(words), np.nan)
     for row, row_neighbours in enumerate(neighbours):
         shares = []
