@@ -37,9 +37,9 @@ def match_classes(
 ) -> ClassMatch:
     """Find the model's class for each class of the data.
 
-    An explicit last argument names the data's classes in the model's order: entry `i` is what the data call the
-    model's class `i`. An entry that is no class of the data stands for a class that the data do not have. Raises
-    `OptionError` if the names do not decide the match.
+    `classes` names the data's classes in the model's order: `classes[i]` is what the data call the model's class `i`.
+    An entry that is no class of the data stands for a class that the data do not have. Raises `OptionError` if the
+    names do not decide the match.
     """
     data, model = tuple(map(str, data_classes)), tuple(map(str, model_classes))
     if given is not None:

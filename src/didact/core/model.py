@@ -31,7 +31,7 @@ from didact.errors import ShapeError, UnsupportedError
 
 
 class TooLongError(UnsupportedError):
-    """Rows are longer than the model reads. `lengths` are those of all rows, in order."""
+    """Rows are longer than the model reads. `lengths` has the length of every row of the call, in order."""
 
     def __init__(self, message: str, lengths: Sequence[int]) -> None:
         super().__init__(message)
@@ -109,7 +109,10 @@ class Model(nn.Module, Teacher):
 
     @contextmanager
     def decomposed(self) -> Iterator[None]:
-        """A context in which the model runs in elementary operations, so that rules can replace their gradients."""
+        """A context in which the model runs in elementary operations on rows, so that rules can replace gradients.
+
+        The first dimension of all intermediate tensors is the row.
+        """
         yield
 
     @abstractmethod

@@ -78,8 +78,8 @@ def check_gradients(model: Teacher, precision: str, *, method: str) -> None:
     if weights != SINGLE:
         remedy = "Load it without quantisation" if weights == INT8 else "Convert it, model.float()"
         raise UnsupportedError(
-            f"Method {method!r} takes gradients, and the weights of {model.name!r} are {weights}, too inexact for them. "
-            f"{remedy}, or choose a method that needs only predictions or attention."
+            f"Method {method!r} takes gradients, and the weights of {model.name!r} are {weights}, too inexact "
+            f"for them. {remedy}, or choose a method that needs only predictions or attention."
         )
     if precision != SINGLE:
         raise no_gradients_error(method, precision)
