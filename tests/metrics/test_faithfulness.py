@@ -13,8 +13,9 @@ from didact.core.row import Row
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.explaining.explain import explain
 from didact.metrics import faithfulness as module
-from didact.metrics.faithfulness import Ranked, TeacherAnswers, faithfulness
+from didact.metrics.faithfulness import faithfulness
 from didact.metrics.probe import Probe, covering_units
+from didact.metrics.ranked import Ranked, TeacherAnswers
 from didact.results.row_explanation import top_count
 
 ALL = {

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from didact.errors import OptionError, ShapeError
+from didact.errors import OptionError
+from didact.metrics.same_units import check_same_units
 from didact.option_types import check_option_types, renamed_option
 from didact.registry import Entry, Registry, Spec, checked_options, parse_spec
 from didact.results.explanations import Explanations
@@ -163,54 +164,6 @@ def resolve_by(spec: Spec, by: str) -> str:
     if needs_signs and by == "size":
         raise OptionError(f"Measure {spec.name!r} compares signs, which by='size' removes. Leave `by` out.")
     return AGREEMENT[spec.name].usual if by == "auto" else by
-
-
-def check_same_units(explanations: Sequence[Explanations], names: Sequence[str]) -> None:
-    """Raise `ShapeError`, with the first such row, if two methods did not score the same units."""
-    if len(explanations) < 2:
-        raise ShapeError(f"Agreement is between methods: pass at least two explanations, got {len(explanations)}.")
-    first = explanations[0]
-    for other, name in zip(explanations[1:], names[1:], strict=True):
-        if other.ids != first.ids:
-            raise ShapeError(f"{names[0]!r} and {name!r} do not explain the same rows in the same order.")
-        row = _first_difference(first, other)
-        if row is None:
-            continue
-        first_row, other_row = first[row], other[row]
-        if first_row.texts != other_row.texts:
-            raise ShapeError(
-                f"{names[0]!r} and {name!r} explain different texts under the same id: row {first_row.id!r} reads "
-                f"{_excerpt(first_row.texts)} here and {_excerpt(other_row.texts)} there."
-            )
-        raise ShapeError(
-            f"{names[0]!r} and {name!r} score different units: row {first_row.id!r} has {len(first_row)} here "
-            f"({_excerpt(first_row.tokens)}) "
-            f"and {len(other_row)} there ({_excerpt(other_row.tokens)}). Join pieces to words (level='word'), or "
-            "explain both with "
-            "the same tokenizer and the same options level and special."
-        )
-
-
-def _first_difference(first: Explanations, other: Explanations) -> int | None:
-    if first.task != other.task:
-        raise ShapeError(f"{first!r} and {other!r} are of tasks {first.task} and {other.task}: compare them apart.")
-    differs = np.array(
-        [first_texts != other_texts for first_texts, other_texts in zip(first.texts, other.texts, strict=True)],
-        dtype=bool,
-    )
-    differs |= np.diff(first.bounds) != np.diff(other.bounds)
-    stop = int(np.flatnonzero(differs)[0]) if differs.any() else len(first)  # rows before it are comparable
-    units = int(first.bounds[stop])
-    units_differ = first.segments[:units] != other.segments[:units]
-    units_differ |= (first.offsets[:units] != other.offsets[:units]).any(1)
-    if units_differ.any():
-        return int(np.searchsorted(first.bounds, np.flatnonzero(units_differ)[0], side="right")) - 1
-    return stop if stop < len(first) else None
-
-
-def _excerpt(texts: Sequence[str]) -> str:
-    words = " | ".join(texts)
-    return repr(words if len(words) <= 40 else words[:39] + "…")
 
 
 def _blocks(bounds: Int[np.ndarray, " bound"], methods: int) -> Iterator[tuple[Int[np.ndarray, " row"], int]]:

@@ -10,8 +10,9 @@ from didact.core.perturb import DEFAULT, REPLACE, on_all_positions
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.metrics.faithfulness import Ranked, position_units
+from didact.metrics.faithfulness import position_units
 from didact.metrics.probe import Probe
+from didact.metrics.ranked import Ranked
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
