@@ -67,11 +67,11 @@ MUTANTS = (
         ("explainers", "core"),
     ),
     Mutant(
-        "padding", "core", "for row, one in pairs], -1),", "for row, one in pairs], 0),",
+        "padding", "core", "for row, tokenized in pairs], -1),", "for row, tokenized in pairs], 0),",
         "padding belongs to no word", ("explainers", "core"),
     ),
     Mutant(
-        "units_of_words", "core", "/ count.gather(1, index).clamp_min(1) * here", "* here",
+        "units_of_words", "core", "/ count.gather(1, index).clamp_min(1) * is_member", "* is_member",
         "a word's mass is shared among its pieces", ("explainers", "core"),
     ),
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS = (
         "the loss of a span is the mean of its ends'", ("core", "learning", "models"),
     ),
     Mutant(
-        "measure", "core", "(len(labels) / (len(names) * counts))", "(len(labels) / counts)",
+        "measure", "core", "(len(labels) / (len(classes) * counts))", "(len(labels) / counts)",
         "weights of classes have mean 1", ("core", "explainers"),
     ),
     Mutant(
@@ -99,7 +99,7 @@ MUTANTS = (
         "probabilities of huge logits are numbers", ("core", "explainers"),
     ),
     Mutant(
-        "words", "core", 'offsets[here, 0], side="right")', 'offsets[here, 0], side="left")',
+        "words", "core", 'offsets[pieces, 0], side="right")', 'offsets[pieces, 0], side="left")',
         "a piece that starts where a word ends is not of that word", ("core", "explainers"),
     ),
     Mutant(

@@ -23,7 +23,7 @@ class TestClassesNamedLikeNumbers:
         assert explained(rater("1", "2", "3"), "1") == ("1",)
 
     def test_a_number_that_is_also_another_class_shows_both(self):
-        message = r"target=1 has two meanings: the class named '1' \(index 0\), and the class at index 1, '2'"
+        message = r"target=1 is ambiguous: the class named '1' \(index 0\), or the class at index 1, '2'"
         with pytest.raises(OptionError, match=message):
             explained(rater("1", "2", "3"), 1)
 

@@ -72,9 +72,9 @@ def test_f1_takes_the_best_of_the_accepted_answers():
 def test_other_rows_or_tasks_cannot_be_compared():
     one, other = outputs(CLASSIFICATION, [[0.0, 1.0]]), Outputs(CLASSIFICATION, ("x",), np.zeros((1, 2)))
     for bad in (other, outputs(PAIR, [[0.0, 1.0]])):
-        with pytest.raises(ShapeError, match="same task to the same rows"):
+        with pytest.raises(ShapeError, match="answers of one task to the same rows"):
             measure(one, bad)
-    with pytest.raises(ShapeError, match="no value per row"):
+    with pytest.raises(ShapeError, match="defined over all rows, not per row"):
         agreement(outputs(REGRESSION, [[1.0]]), outputs(REGRESSION, [[1.0]]))
     with pytest.raises(ShapeError, match="2 row ids do not fit 1 answers"):
         Outputs(CLASSIFICATION, ("a", "b"), np.zeros((1, 2)))

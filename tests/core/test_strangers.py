@@ -87,7 +87,7 @@ class TestWhatItCanDo:
         class Mute:
             name, task = "mute", CLASSIFICATION
 
-        with pytest.raises(OptionError, match="Mute lacks classes, predict.*Predictor"):
+        with pytest.raises(OptionError, match="Mute is no teacher: it lacks classes, predict.*Predictor"):
             as_teacher(Mute())
 
     def test_answers_must_be_outputs(self):
@@ -95,7 +95,7 @@ class TestWhatItCanDo:
             def predict(self, rows, *, batch_size=32):
                 return super().predict(rows, batch_size=batch_size).values
 
-        with pytest.raises(ShapeError, match="'stranger' must give .*Outputs, not ndarray"):
+        with pytest.raises(ShapeError, match="'stranger' must return .*Outputs, got ndarray"):
             didact.explain(Bare(), TEXTS, "occlusion")
 
 
@@ -111,7 +111,9 @@ class TestAPredictor:
     @pytest.mark.parametrize("method", ["integrated_gradients", "attention_all", "gradient_mix"])
     def test_what_needs_more_is_refused_before_it_is_asked(self, method):
         stranger = Stranger()
-        with pytest.raises(UnsupportedError, match="needs gradients.*only its answers can be seen. Choose.*occlusion"):
+        with pytest.raises(
+            UnsupportedError, match="needs gradients.*black box that shows only its answers. Choose.*occlusion"
+        ):
             didact.explain(stranger, TEXTS, method)
         assert stranger.asked == 0
 
@@ -192,5 +194,5 @@ class TestAnAttentive:
     def test_what_it_does_not_record_is_refused(self):
         with pytest.raises(UnsupportedError, match="'reading' was asked of .*, which records no other. Choose"):
             didact.explain(AttentiveStranger(), TEXTS, "attention_cls")
-        with pytest.raises(UnsupportedError, match="no self-attention whose values could be left out"):
+        with pytest.raises(UnsupportedError, match="no self-attention whose values could be zeroed"):
             didact.explain(AttentiveStranger(), TEXTS, "value_zeroing")

@@ -200,12 +200,12 @@ class TestFunctionTeacher:
     @pytest.mark.parametrize(
         ("answer", "message"),
         [
-            ([[0.5, 0.5]], r"shape \(3, 2\).*returned \(1, 2\)"),
-            ([[0.5, 0.5, 0.0]] * 3, r"returned \(3, 3\)"),
+            ([[0.5, 0.5]], r"shape \(3, 2\).*returned shape \(1, 2\)"),
+            ([[0.5, 0.5, 0.0]] * 3, r"returned shape \(3, 3\)"),
             ([[0.5, 0.6]] * 3, "does not sum to 1.*output='logit'"),
             ([[0.5, float("nan")]] * 3, "not finite for row 'r0'"),
-            ([[0.5], [0.5, 0.5], [1.0]], "must return numbers in an array"),
-            ("words", "must return numbers in an array"),
+            ([[0.5], [0.5, 0.5], [1.0]], "must return an array of numbers"),
+            ("words", "must return an array of numbers"),
         ],
     )
     def test_what_it_returns_is_checked(self, answer, message):
@@ -213,11 +213,11 @@ class TestFunctionTeacher:
             FunctionTeacher(lambda _: answer, ["a", "b"]).predict(rows())
 
     def test_what_was_asked_is_checked(self):
-        with pytest.raises(OptionError, match="name them in the order of the columns"):
+        with pytest.raises(OptionError, match="needs class names in the order of the columns"):
             FunctionTeacher(len)
         with pytest.raises(UnsupportedError, match="reading"):
             FunctionTeacher(len, task="reading")
-        with pytest.raises(OptionError, match="not 'probabilities'"):
+        with pytest.raises(OptionError, match="got 'probabilities'"):
             FunctionTeacher(len, ["a", "b"], output="probabilities")
         with pytest.raises(OptionError, match="output must be 'probability' or 'logit'"):
             FunctionTeacher(len, ["a", "b"], output="value")

@@ -333,7 +333,7 @@ def test_long_rows_stay_small():
         ("top_overlap(k=0)", OptionError, "k must be"),
         ("top_overlap(k=1.5)", OptionError, "k must be"),
         ("top_overlap(k=many)", OptionError, "is a number, not 'many'"),
-        ("top_tau(p=2)", OptionError, "between 0 and 1, not 2"),
+        ("top_tau(p=2)", OptionError, "between 0 and 1, got 2"),
     ],
 )
 def test_wrong_measures(measure, kind, message):
@@ -344,7 +344,7 @@ def test_wrong_measures(measure, kind, message):
 
 def test_wrong_by():
     maps = [maps_of([1, 2]), maps_of([1, 2])]
-    with pytest.raises(OptionError, match="auto, signed or size, not 'abs'"):
+    with pytest.raises(OptionError, match="auto, signed or size, got 'abs'"):
         agreement(maps, by="abs")
     with pytest.raises(OptionError, match="compares signs"):
         agreement(maps, "sign", by="size")
@@ -361,9 +361,11 @@ def test_other_units_are_refused_with_the_row():
     with pytest.raises(ShapeError, match="row 'r2' has 2 here"):
         agreement([maps, moved])
     other = replace(maps, method="b", texts=(("x x",), ("y y",), ("x x",)))
-    with pytest.raises(ShapeError, match="other texts under the same id: row 'r1' reads 'x x' here and 'y y' there"):
+    with pytest.raises(
+        ShapeError, match="different texts under the same id: row 'r1' reads 'x x' here and 'y y' there"
+    ):
         agreement([maps, other])
     with pytest.raises(ShapeError, match="same rows in the same order"):
         agreement([maps, maps.select([1, 0, 2])])
-    with pytest.raises(ShapeError, match="at least two explanations, not 1"):
+    with pytest.raises(ShapeError, match="at least two explanations, got 1"):
         agreement([maps])

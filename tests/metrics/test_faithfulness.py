@@ -13,8 +13,9 @@ from didact.core.row import Row
 from didact.errors import DataError, OptionError, UnsupportedError
 from didact.explaining.explain import explain
 from didact.metrics import faithfulness as module
-from didact.metrics.faithfulness import Ranked, Said, faithfulness
+from didact.metrics.faithfulness import faithfulness
 from didact.metrics.probe import Probe, covering_units
+from didact.metrics.ranked import Ranked, TeacherAnswers
 from didact.results.row_explanation import top_count
 
 ALL = {
@@ -269,7 +270,7 @@ class TestEdges:
     """One unit, equal scores, p = 1, and what cannot be."""
 
     def said(self, parts, full=(0.9, 0.1), units=4):
-        return Said(np.array(full), np.array(parts), 0, units)
+        return TeacherAnswers(np.array(full), np.array(parts), 0, units)
 
     def test_one_unit(self):
         row = Ranked.of(_row([0.5]), by_size=False)

@@ -166,7 +166,7 @@ class TestRefused:
         [
             ("prediction(k=0)", "k must be"),
             ("prediction(k=half)", "'k' of prediction is a number"),
-            ("prediction(replace=burn)", "'replace' of prediction is one of mask, delete, pad, zero, not 'burn'"),
+            ("prediction(replace=burn)", "'replace' of prediction must be one of mask, delete, pad, zero, got 'burn'"),
             ("prediction(p=1)", "no option of prediction named 'p'"),
         ],
     )

@@ -11,7 +11,14 @@ import teachers
 from didact.core.row import Row, Span
 from didact.errors import OptionError, UnsupportedError
 from didact.explaining.explain import explain
-from didact.metrics.stability import LexicalStability, SemanticStability, lexical, nearest, semantic, shared
+from didact.metrics.stability import (
+    LexicalStability,
+    SemanticStability,
+    lexical_similarity,
+    nearest,
+    semantic_similarity,
+    word_overlap,
+)
 
 TEXTS = ("a good film", "a good play", "a bad film", "the plot", "a good film", "good", "")
 
@@ -27,7 +34,7 @@ def test_likeness_in_words():
         words = text.casefold().split()
         return {" ".join(words[start : start + n]) for start in range(len(words) - n + 1)}
 
-    found = lexical(rows())
+    found = lexical_similarity(rows())
     for one, first in enumerate(TEXTS):
         for other, second in enumerate(TEXTS):
             shares = []
@@ -41,7 +48,7 @@ def test_likeness_in_meaning():
     """The cosine of mean last states, row by row; batches and padding change nothing."""
     teacher = teachers.teacher("hf", "classification")
     some = rows(("a good film", "the plot is not very good", "bad"))
-    found = semantic(teacher, some, batch_size=2)
+    found = semantic_similarity(teacher, some, batch_size=2)
     vectors = []
     with torch.no_grad():
         for row in some:
@@ -61,12 +68,12 @@ def test_neighbours_are_of_the_class():
 
 def test_overlap():
     words = [({"good", "film"}, {"bad"}), ({"good"}, set()), ({"good", "film"}, {"bad"}), (set(), set())]
-    found = shared(words, [[1], [0, 2], [0], [3]])
+    found = word_overlap(words, [[1], [0, 2], [0], [3]])
     assert found[0] == pytest.approx(1 / 3)
     assert found[1] == pytest.approx(1 / 3)
     assert found[2] == 1.0  # identical
     assert math.isnan(found[3])  # neither has a word
-    assert math.isnan(shared(words, [[], [0], [0], [0]])[0])  # nobody of its class
+    assert math.isnan(word_overlap(words, [[], [0], [0], [0]])[0])  # nobody of its class
 
 
 def scored(scores, texts, kind="signed", predictions=None):
@@ -131,7 +138,7 @@ def test_what_cannot_be():
 
 
 def test_stop_words_are_left_out():
-    left_out = LexicalStability(only="content")._left_out()
+    left_out = LexicalStability(only="content")._stop_words()
     assert {"the", "and", "of"} <= left_out
     assert "film" not in left_out
-    assert not LexicalStability(only="all")._left_out()
+    assert not LexicalStability(only="all")._stop_words()

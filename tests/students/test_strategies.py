@@ -81,12 +81,12 @@ def test_attention_is_a_divergence():
     lesson = strategy.lesson(maps, batch)
     for row, found in enumerate(strategy(trace, batch, lesson).tolist()):
         units = batch.units[row]
-        own = logits[row, units].softmax(-1)
+        student_log_probs = logits[row, units].softmax(-1)
         sent = lesson.mass[row, units]
-        by_hand = 2.0 * (sent * (sent / own).log()).sum().item()
+        by_hand = 2.0 * (sent * (sent / student_log_probs).log()).sum().item()
         assert found == pytest.approx(by_hand, rel=1e-6)
-    own = strategy.own(trace, batch).exp()
-    same = strategy(trace, batch, Lesson(mass=own.detach()))
+    student_log_probs = strategy.student_log_probs(trace, batch).exp()
+    same = strategy(trace, batch, Lesson(mass=student_log_probs.detach()))
     torch.testing.assert_close(same, torch.zeros_like(same), atol=1e-12, rtol=0)
 
 
@@ -99,7 +99,7 @@ def test_a_student_that_is_wholly_wrong_still_gets_a_gradient(logit):
     sent = torch.tensor([[0.9, 0.0, 0.1, 0.0]], dtype=torch.float64, requires_grad=True)
 
     def loss(logits, sent):
-        return strategy.gap(sent, logits.masked_fill(~units, -torch.inf).log_softmax(-1), units).sum()
+        return strategy.divergence(sent, logits.masked_fill(~units, -torch.inf).log_softmax(-1), units).sum()
 
     (slope,) = torch.autograd.grad(loss(logits, sent), logits, create_graph=True)
     expected = 2.0 * (torch.softmax(logits[:, :3], -1) - sent[:, :3])
@@ -118,7 +118,7 @@ def test_a_unit_that_the_student_cannot_see_leaves_loss_and_gradient_finite(dire
     logits = torch.tensor([[-torch.inf, 0.0, -1.0]], dtype=torch.float64, requires_grad=True)
     units = torch.ones(1, 3, dtype=torch.bool)
     sent = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64)
-    loss = strategy.gap(sent, logits.log_softmax(-1), units)
+    loss = strategy.divergence(sent, logits.log_softmax(-1), units)
     loss.sum().backward()
     assert loss.isfinite().all()
     assert logits.grad.isfinite().all()
@@ -135,9 +135,9 @@ def test_attention_from_where_the_student_answers():
     lesson = strategy.lesson(maps, batch)
     for row, found in enumerate(strategy(trace, batch, lesson).tolist()):
         units = batch.units[row]
-        own = heads[row, units] / heads[row, units].sum()
+        student_log_probs = heads[row, units] / heads[row, units].sum()
         sent = lesson.mass[row, units].double()
-        assert found == pytest.approx((sent * (sent / own).log()).sum().item(), rel=1e-6)
+        assert found == pytest.approx((sent * (sent / student_log_probs).log()).sum().item(), rel=1e-6)
 
 
 def test_attention_is_read_before_dropout():
@@ -235,7 +235,7 @@ def test_refusals():
     batch = bilstm.encode(teachers.examples("classification"))
     with pytest.raises(UnsupportedError, match="which has none"):
         build_strategy(Spec("attention")).attach(bilstm, batch)
-    with pytest.raises(UnsupportedError, match="aligns questions with passages"):
+    with pytest.raises(UnsupportedError, match="needs questions and passages"):
         build_strategy(Spec("alignment")).attach(bilstm, batch)
     with pytest.raises(OptionError, match="whole"):
         build_strategy(parse_spec("attention(send=half)"))

@@ -1,4 +1,4 @@
-"""A user's own object as a teacher: what answers rows, or can be differentiated too, derived from nothing of ours."""
+"""Adapters that make a `Teacher` of any object that fulfils `Predictor` or `Differentiable`."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,20 +18,23 @@ from didact.errors import OptionError, ShapeError, UnsupportedError
 
 
 def as_teacher(source: object) -> Teacher:
-    """A teacher made of any object that answers rows; one of ours as it is."""
+    """A `Teacher` for any object that fulfils `Predictor`. A `Teacher` is returned unchanged.
+
+    Raises `OptionError` if the object lacks an attribute of `Predictor`.
+    """
     if isinstance(source, Teacher):
         return source
     if not isinstance(source, Predictor):
         missing = [name for name in ("name", "task", "classes", "predict") if not hasattr(source, name)]
         raise OptionError(
-            f"A teacher answers rows, and {type(source).__name__} lacks {', '.join(missing)}. Give it what is missing "
-            "(didact.core.teacher.Predictor), or open it: didact.load_teacher(…), didact.teacher_from_function(…)."
+            f"{type(source).__name__} is no teacher: it lacks {', '.join(missing)}. Add what is missing "
+            "(see didact.core.teacher.Predictor), or use didact.load_teacher(…) or didact.teacher_from_function(…)."
         )
     return DifferentiableTeacher(source) if isinstance(source, Differentiable) else PredictorTeacher(source)
 
 
 class PredictorTeacher(FunctionTeacher):
-    """A black box of somebody else: its own answers to rows, and all else as of a function."""
+    """A user's `Predictor` as a teacher: a black box, treated like a function."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
@@ -50,7 +53,10 @@ class PredictorTeacher(FunctionTeacher):
 
 
 class DifferentiableTeacher(Model):
-    """A white box of somebody else. Its weights are hashed if it is a module of torch; else it goes by its answers."""
+    """A user's `Differentiable` as a model.
+
+    A torch module is identified by a hash of its weights, any other object by its answers.
+    """
 
     def __init__(self, source: Differentiable) -> None:
         super().__init__()
@@ -99,17 +105,17 @@ class DifferentiableTeacher(Model):
     @property
     def device(self) -> torch.device:
         return getattr(self.source, "device", None) or next(
-            (value.device for value in self.tensors()), torch.device("cpu")
+            (tensor.device for tensor in self.tensors()), torch.device("cpu")
         )
 
     @property
     def dtype(self) -> torch.dtype:
-        return next((value.dtype for value in self.parameters()), torch.get_default_dtype())
+        return next((parameter.dtype for parameter in self.parameters()), torch.get_default_dtype())
 
     def special_token_id(self, name: str) -> int:
         if hasattr(self.source, "special_token_id"):
             return int(self.source.special_token_id(name))
-        raise UnsupportedError(f"Baseline {name!r} was asked for, but {self.name!r} names no token. Choose 'zero'.")
+        raise UnsupportedError(f"Baseline {name!r} needs a special token, and {self.name!r} names none. Choose 'zero'.")
 
     def token_name(self, token: int) -> str:
         return str(self.source.token_name(token)) if hasattr(self.source, "token_name") else ""
@@ -123,13 +129,13 @@ class DifferentiableTeacher(Model):
 
     def save(self, folder: Path) -> None:
         raise UnsupportedError(
-            f"Model {self.name!r} is not one of ours, and cannot be saved in {folder}: save it yourself."
+            f"didact cannot save model {self.name!r} in {folder}, because it did not build it. Save it yourself."
         )
 
 
 def _checked(outputs: object, name: str) -> Outputs:
     if not isinstance(outputs, Outputs):
         raise ShapeError(
-            f"predict of teacher {name!r} must give didact.core.outputs.Outputs, not {type(outputs).__name__}."
+            f"predict of teacher {name!r} must return didact.core.outputs.Outputs, got {type(outputs).__name__}."
         )
     return outputs

@@ -1,4 +1,4 @@
-"""What stands where a unit is taken away."""
+"""Baselines: the inputs at which the paths of gradient methods start."""
 
 from dataclasses import replace
 from typing import Final
@@ -17,16 +17,18 @@ BASELINES: Final = ("zero", "pad", "mask")
 def baseline_of(
     model: Model, batch: Batch, *, baseline: str, at: InputLevel = "word"
 ) -> Float[Tensor, "batch token dim"]:
-    """The batch's embeddings without its units: zeros, or the padding or mask token, in each unit's place.
+    """The embeddings of the batch with every unit replaced by zeros, the padding token or the mask token.
 
-    Everything else stays: special tokens, padding, and at `word` also positions, which are added later.
+    Special tokens and padding stay. At level `word` positions stay, too, because the model adds them later.
     """
     if baseline not in BASELINES:
-        raise OptionError(f"Option 'baseline' is one of {', '.join(map(repr, BASELINES))}, not {baseline!r}.")
+        raise OptionError(f"Option 'baseline' must be one of {', '.join(map(repr, BASELINES))}, got {baseline!r}.")
     if baseline == "zero":
         embeddings = model.embed(batch, at=at)
         return embeddings.masked_fill(batch.units[..., None], 0.0)
     if batch.pixels is not None:
-        raise UnsupportedError(f"Baseline {baseline!r} is a token, and model {model.name!r} reads images: say 'zero'.")
+        raise UnsupportedError(
+            f"Baseline {baseline!r} is a token, and model {model.name!r} reads images. Choose 'zero'."
+        )
     tokens = torch.where(batch.units, model.special_token_id(baseline), batch.tokens)
     return model.embed(replace(batch, tokens=tokens), at=at)

@@ -1,4 +1,4 @@
-"""Rows as tensors: what a model reads, and how its positions map back to the rows."""
+"""Rows as tensors: the inputs of a model, and the characters or pixels that each position covers."""
 
 import math
 from collections.abc import Sequence
@@ -17,11 +17,12 @@ from didact.core.words import patches_touched, touches, word_index
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples padded on the right to one length.
+    """Tokenised rows, padded on the right to one length.
 
-    `mask` is true on what is not padding, `units` on what may be scored: content, no special tokens. `segments` and
-    `words` are -1 on everything else. `offsets` are the characters a piece covers in its text; for an image the top
-    and left pixel of a patch, in the size the model reads. `types` are the segment ids the model wants, where it does.
+    `mask` is true on all tokens but padding, `units` on tokens that may be scored: content, no special tokens.
+    `segments` (the number of the text) and `words` (the number of the word in its text) are -1 outside the units.
+    `offsets` are the start and end of a token in its text; for an image, the top and left pixel of a patch at the
+    size that the model reads. `types` are the token type ids of models that take them.
     """
 
     ids: tuple[str, ...]
@@ -34,7 +35,7 @@ class Batch:
     types: Int[Tensor, "batch token"] | None = None
     pixels: Float[Tensor, "batch channel height width"] | None = None
     rationale: Bool[Tensor, "batch token"] | None = None
-    rows: tuple[Row, ...] | None = None  # of every batch of texts, and of the images of black boxes
+    rows: tuple[Row, ...] | None = None  # for texts, and for images of black boxes
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -48,33 +49,33 @@ class Batch:
         return self.mask.sum(-1)
 
     def to(self, device: torch.device | str) -> "Batch":
-        moved: dict[str, Any] = {name: value.to(device) for name, value in self._tensors().items()}
+        moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in self._tensors().items()}
         return replace(self, **moved)
 
     def select(self, indices: Sequence[int] | Int[Tensor, " chosen"]) -> "Batch":
-        """These rows, in this order (a row may come several times), cut to the longest of them."""
+        """The rows at these indices, in this order, cut to the longest of them. Indices may repeat."""
         chosen = torch.as_tensor(indices, dtype=torch.long, device=self.device)
         length = int(self.lengths[chosen].max()) if len(chosen) else 0
         order = chosen.tolist()
-        parts: dict[str, Any] = {"ids": tuple(self.ids[index] for index in order)}
+        values: dict[str, Any] = {"ids": tuple(self.ids[index] for index in order)}
         if self.rows is not None:
-            parts["rows"] = tuple(self.rows[index] for index in order)
-        for name, value in self._tensors().items():
-            parts[name] = value[chosen] if name == "pixels" else value[chosen, :length]
-        return replace(self, **parts)
+            values["rows"] = tuple(self.rows[index] for index in order)
+        for name, tensor in self._tensors().items():
+            values[name] = tensor[chosen] if name == "pixels" else tensor[chosen, :length]
+        return replace(self, **values)
 
     def repeat(self, times: int) -> "Batch":
-        """Each row `times` over, its copies side by side."""
+        """Each row repeated `times` times; the copies of a row are neighbours."""
         indices = torch.arange(len(self), device=self.device).repeat_interleave(times)
         return self.select(indices)
 
     def _tensors(self) -> dict[str, Tensor]:
-        found = ((one.name, getattr(self, one.name)) for one in fields(self))
-        return {name: value for name, value in found if isinstance(value, Tensor)}
+        items = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in items if isinstance(value, Tensor)}
 
 
 class TokenizedRow(NamedTuple):
-    """One row as its tokenizer cut it: token ids, text number (-1 for special tokens), characters covered."""
+    """One tokenised row: token ids, number of the text (-1 for special tokens), start and end of the characters."""
 
     tokens: Int[np.ndarray, " token"]
     segments: Int[np.ndarray, " token"]
@@ -82,30 +83,32 @@ class TokenizedRow(NamedTuple):
     types: Int[np.ndarray, " token"] | None = None
 
 
-def text_batch(rows: Sequence[Row], pieces: Sequence[TokenizedRow], *, padding: int) -> Batch:
-    """Rows of text as one batch, padded on the right with the token `padding`."""
-    segments = _padded([one.segments for one in pieces], -1)
-    pairs = list(zip(rows, pieces, strict=True))
+def text_batch(rows: Sequence[Row], tokenized_rows: Sequence[TokenizedRow], *, padding: int) -> Batch:
+    """A batch of texts, padded on the right with the token `padding`. Tokens that touch a rationale are marked."""
+    segments = _padded([tokenized.segments for tokenized in tokenized_rows], -1)
+    pairs = list(zip(rows, tokenized_rows, strict=True))
     rationale = None
     if any(row.rationale is not None for row in rows):
-        rationale = _padded([touches(_spans(row), one.segments, one.offsets) for row, one in pairs], False)
-    types = [one.types for one in pieces if one.types is not None]
+        rationale = _padded(
+            [touches(_spans(row), tokenized.segments, tokenized.offsets) for row, tokenized in pairs], False
+        )
+    types = [tokenized.types for tokenized in tokenized_rows if tokenized.types is not None]
     return Batch(
         ids=tuple(row.id for row in rows),
-        tokens=_padded([one.tokens for one in pieces], padding),
-        mask=_padded([np.ones(len(one.tokens), dtype=bool) for one in pieces], False),
+        tokens=_padded([tokenized.tokens for tokenized in tokenized_rows], padding),
+        mask=_padded([np.ones(len(tokenized.tokens), dtype=bool) for tokenized in tokenized_rows], False),
         units=segments >= 0,
         segments=segments,
-        words=_padded([word_index(row.texts, one.segments, one.offsets) for row, one in pairs], -1),
-        offsets=_padded([one.offsets for one in pieces], 0),
-        types=_padded(types, 0) if len(types) == len(pieces) else None,
+        words=_padded([word_index(row.texts, tokenized.segments, tokenized.offsets) for row, tokenized in pairs], -1),
+        offsets=_padded([tokenized.offsets for tokenized in tokenized_rows], 0),
+        types=_padded(types, 0) if len(types) == len(tokenized_rows) else None,
         rationale=rationale,
         rows=tuple(rows),
     )
 
 
-def _padded(parts: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool) -> Shaped[Tensor, "batch token *rest"]:
-    return pad_sequence([torch.from_numpy(part) for part in parts], batch_first=True, padding_value=value)
+def _padded(arrays: Sequence[Shaped[np.ndarray, "_ *rest"]], value: int | bool) -> Shaped[Tensor, "batch token *rest"]:
+    return pad_sequence([torch.from_numpy(array) for array in arrays], batch_first=True, padding_value=value)
 
 
 def _spans(row: Row) -> list[Span]:
@@ -115,21 +118,21 @@ def _spans(row: Row) -> list[Span]:
 def patch_batch(
     rows: Sequence[Row], pixels: Float[Tensor, "batch channel height width"], *, patch: int, leading: int = 0
 ) -> Batch:
-    """A batch of images: one position per square patch, row by row, after `leading` special positions.
+    """A batch of images: `leading` special positions, then one position per square patch, row by row.
 
-    Rationales follow the images to the size the model reads them in.
+    Rationales are scaled from the size of the image to that of `pixels`.
     """
     grid = (pixels.shape[2] // patch, pixels.shape[3] // patch)
     count, size = grid[0] * grid[1], len(rows)
     corners = torch.cartesian_prod(torch.arange(grid[0]), torch.arange(grid[1])) * patch
     offsets = torch.cat([torch.zeros(leading, 2, dtype=torch.long), corners]).expand(size, -1, -1)
     units = (torch.arange(leading + count) >= leading).expand(size, -1)
-    marked = None
+    rationale = None
     if any(row.rationale is not None for row in rows):
-        marked = torch.zeros(size, leading + count, dtype=torch.bool)
+        rationale = torch.zeros(size, leading + count, dtype=torch.bool)
         for index, row in enumerate(rows):
             boxes = [_resized(box, row, pixels) for box in row.rationale or () if isinstance(box, Box)]
-            marked[index, leading:] = torch.from_numpy(patches_touched(boxes, size=patch, grid=grid))
+            rationale[index, leading:] = torch.from_numpy(patches_touched(boxes, size=patch, grid=grid))
     return Batch(
         ids=tuple(row.id for row in rows),
         tokens=torch.zeros(size, leading + count, dtype=torch.long),
@@ -139,12 +142,12 @@ def patch_batch(
         words=torch.where(units, torch.arange(leading + count) - leading, -1),
         offsets=offsets.contiguous(),
         pixels=pixels,
-        rationale=marked,
+        rationale=rationale,
     )
 
 
 def _resized(box: Box, row: Row, pixels: Float[Tensor, "batch channel height width"]) -> Box:
     assert row.image is not None
-    down, across = pixels.shape[2] / row.image.shape[0], pixels.shape[3] / row.image.shape[1]
-    top, left = int(box.top * down), int(box.left * across)
-    return Box(top, left, math.ceil(box.bottom * down), math.ceil(box.right * across))
+    vertical, horizontal = pixels.shape[2] / row.image.shape[0], pixels.shape[3] / row.image.shape[1]
+    top, left = int(box.top * vertical), int(box.left * horizontal)
+    return Box(top, left, math.ceil(box.bottom * vertical), math.ceil(box.right * horizontal))

@@ -1,6 +1,6 @@
-"""Batches of rows of similar length: which rows pass through a model together, and in which order.
+"""Batches of rows of similar length.
 
-Every function gives indices and is deterministic: of rows of equal length the first comes first.
+All functions give indices of rows. Rows of equal length keep their order, so results are deterministic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,30 +16,30 @@ Indices = Int[np.ndarray, " _"]
 
 
 def text_lengths(rows: Sequence[Row]) -> Int[np.ndarray, " row"]:
-    """The characters of each row's texts, a cheap stand-in for its tokens; 0 for images."""
+    """The number of characters of each row, a cheap estimate of its number of tokens; 0 for images."""
     return np.array([sum(map(len, row.texts)) for row in rows], dtype=np.int64)
 
 
 def longest_first(lengths: Lengths) -> Indices:
-    """All rows in the order of their lengths, so that memory runs out in the first batch or never."""
+    """All rows, longest first, so that memory runs out in the first batch or never."""
     return np.argsort(-_numpy(lengths), kind="stable")
 
 
 def length_batches(lengths: Lengths, batch_size: int) -> list[Indices]:
     """All rows in batches of `batch_size`, longest first."""
-    return _cut(longest_first(lengths), batch_size)
+    return _split(longest_first(lengths), batch_size)
 
 
 def row_batches(rows: Sequence[Row], batch_size: int) -> list[list[int]]:
     """`length_batches` of rows that are not encoded yet, by the lengths of their texts."""
-    return [chosen.tolist() for chosen in length_batches(text_lengths(rows), batch_size)]
+    return [indices.tolist() for indices in length_batches(text_lengths(rows), batch_size)]
 
 
 def length_buckets(lengths: Lengths, batch_size: int) -> Iterator[Indices]:
     """All rows in batches of at most `batch_size`, longest first, with little padding in each.
 
-    A batch ends where the next row is a tenth shorter than its first, but not below a quarter of `batch_size`, where a
-    pass costs nearly as much as a full one.
+    A batch ends where the next row is a tenth shorter than its first row. It holds at least a quarter of `batch_size`
+    rows, because smaller batches cost nearly as much as full ones.
     """
     order = longest_first(lengths)
     sizes = _numpy(lengths)[order].tolist()
@@ -56,7 +56,7 @@ def length_buckets(lengths: Lengths, batch_size: int) -> Iterator[Indices]:
 def area_batches(lengths: Lengths, area: int) -> Iterator[Indices]:
     """All rows, longest first, in batches whose padded token × token matrices have at most `area` entries.
 
-    A row that needs more than that is a batch of its own.
+    A row that alone exceeds `area` is a batch of its own.
     """
     order = longest_first(lengths)
     sizes = _numpy(lengths)
@@ -69,25 +69,25 @@ def area_batches(lengths: Lengths, area: int) -> Iterator[Indices]:
 def shuffled_batches(
     lengths: Lengths, batch_size: int, generator: np.random.Generator, *, window: int, is_even: bool = False
 ) -> Iterator[Indices]:
-    """All rows once, in batches in random order, for training.
+    """All rows once, in batches of similar length and in random order, for training.
 
-    Rows of similar length meet: of the shuffled rows, `window` batches' worth are sorted by length before they are cut.
-    The last batch of a window is what is left over; with `is_even` batches differ by one row at most instead.
+    Rows are shuffled and divided into windows of `window` batches; each window is sorted by length and then divided.
+    The last batch of a window may be small. With `is_even`, sizes of batches differ by one row at most.
     """
-    cut = _cut_evenly if is_even else _cut
+    split = _split_evenly if is_even else _split
     sizes = _numpy(lengths)
     batches: list[Indices] = []
-    for near in cut(generator.permutation(len(sizes)), window * batch_size):
-        batches += cut(near[np.argsort(sizes[near], kind="stable")], batch_size)
+    for window_rows in split(generator.permutation(len(sizes)), window * batch_size):
+        batches += split(window_rows[np.argsort(sizes[window_rows], kind="stable")], batch_size)
     for index in generator.permutation(len(batches)):
         yield batches[index]
 
 
-def _cut(order: Indices, size: int) -> list[Indices]:
+def _split(order: Indices, size: int) -> list[Indices]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def _cut_evenly(order: Indices, size: int) -> list[Indices]:
+def _split_evenly(order: Indices, size: int) -> list[Indices]:
     return np.array_split(order, -(-len(order) // size))
 
 

@@ -1,4 +1,4 @@
-"""Rows in splits. `teach` trains the teacher, `explain` fits explainers, students have `train`, `dev` and `test`."""
+"""Rows in splits: `teach` trains teachers, `explain` fits explainers, students use `train`, `dev` and `test`."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ from didact.errors import UnknownNameError, UnsupportedError
 from didact.registry import unknown_name_message
 
 SPLITS: Final = ("teach", "explain", "train", "dev", "test")
-ALL: Final = "all"  # the rows of a source without splits, in its order
+ALL: Final = "all"  # name of all rows of a source without splits
 
 
 class Split(Sequence[Row]):
-    """Rows of one split. A slice of a split is a split; an index gives a row."""
+    """The rows of one split. A slice is a split; an index gives a row."""
 
     def __init__(self, name: str, rows: Sequence[Row], classes: tuple[str, ...] | None = None) -> None:
-        """`classes` are the names that labels are indices of; None if nobody told. A data set tells its splits."""
+        """`classes` are the names that labels index; None if unknown. A data set passes its own to its splits."""
         self.name = name
         self.rows = tuple(rows)
         self.classes = classes
@@ -42,7 +42,7 @@ class Split(Sequence[Row]):
         return Split(self.name, [self.rows[index] for index in indices], self.classes)
 
     def with_classes(self, classes: tuple[str, ...] | None) -> "Split":
-        """The same rows, whose labels are indices of these classes."""
+        """The same rows with other class names; labels do not change."""
         return self if self.classes == classes else Split(self.name, self.rows, classes)
 
     @property
@@ -59,19 +59,19 @@ class Split(Sequence[Row]):
 
 @dataclass(frozen=True, eq=False)
 class Dataset(Mapping[str, Split]):
-    """A task with its splits. `notes` tell what was guessed, cleaned or dropped while loading.
+    """A task with its splits: a mapping from names to `Split`.
 
-    `all_rows` are the rows of a source that came without splits, in its order; `data["all"]` gives them, too. They are
-    no split of their own: iteration, length and fingerprint do not count them. `cut_notes` are those of the notes that
-    are about the splits. `uncut` says why there are none, where a source has too few rows for splits. `is_aligned`
-    tells that labels were matched to the classes of a model (`didact.core.classes`).
+    `notes` describe what loading guessed, cleaned or dropped, and `split_notes` are those of them that concern splits.
+    `all_rows` are all rows of a source without splits, in order, also available as `data["all"]`. They do not count as
+    a split: iteration, length and fingerprint skip them. `no_splits_reason` explains why a source with too few rows has
+    no splits. `is_aligned` is true once labels are matched to the classes of a model (`didact.core.classes`).
     """
 
     name: str
     task: Task
     splits: Mapping[str, Split]
     classes: tuple[str, ...] | None = None
-    segments: tuple[str, ...] = ()  # what this data set calls its texts, e.g. premise and hypothesis
+    segments: tuple[str, ...] = ()  # names of the texts of a row, e.g. premise and hypothesis
     notes: tuple[str, ...] = field(default=())
     all_rows: Split | None = None
     split_notes: tuple[str, ...] = ()
@@ -79,8 +79,8 @@ class Dataset(Mapping[str, Split]):
     is_aligned: bool = False
 
     def __post_init__(self) -> None:
-        told = {name: split.with_classes(self.classes) for name, split in self.splits.items()}
-        object.__setattr__(self, "splits", told)
+        splits = {name: split.with_classes(self.classes) for name, split in self.splits.items()}
+        object.__setattr__(self, "splits", splits)
         if self.all_rows is not None:
             object.__setattr__(self, "all_rows", self.all_rows.with_classes(self.classes))
 
@@ -90,11 +90,11 @@ class Dataset(Mapping[str, Split]):
         try:
             return self.splits[name]
         except KeyError:
-            known = [*self.splits, *([] if self.all_rows is None else [ALL])]
-            why = f" {self.no_splits_reason}" if self.no_splits_reason else ""
-            raise UnknownNameError(unknown_name_message(f"split of {self.name}", name, known) + why) from None
+            names = [*self.splits, *([] if self.all_rows is None else [ALL])]
+            reason = f" {self.no_splits_reason}" if self.no_splits_reason else ""
+            raise UnknownNameError(unknown_name_message(f"split of {self.name}", name, names) + reason) from None
 
-    def get(self, name: str, default: Any = None, /) -> Any:  # Mapping's own expects a KeyError
+    def get(self, name: str, default: Any = None, /) -> Any:  # Mapping.get expects a KeyError
         if name not in self:
             return default
         return self[name]
@@ -103,7 +103,7 @@ class Dataset(Mapping[str, Split]):
         return name in self.splits or (name == ALL and self.all_rows is not None)
 
     def iter_rows(self) -> Iterator[Row]:
-        """All rows of the splits, then `all_rows`. A row comes once for each of these that holds it."""
+        """Iterate over the rows of all splits, then over `all_rows`. Rows in both come twice."""
         for split in self.splits.values():
             yield from split
         yield from self.all_rows or ()
@@ -122,14 +122,14 @@ class Dataset(Mapping[str, Split]):
     def fingerprint(self) -> str:
         """A hash of the task, the classes and every row of every split."""
         splits = [f"{name}:{split.fingerprint}" for name, split in self.items()]
-        parts = [self.task.name, *(self.classes or ()), *splits]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+        lines = [self.task.name, *(self.classes or ()), *splits]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def oracle(self) -> Teacher:
-        """The labelling function itself as a teacher. Only planted data knows it."""
+        """The labelling function as a teacher. Raises `UnsupportedError` unless the data are planted."""
         raise UnsupportedError(f"{self.name} is not planted data, so its labelling function is not known.")
 
     def __repr__(self) -> str:
-        known = dict(self.splits) or ({} if self.all_rows is None else {ALL: self.all_rows})
-        sizes = ", ".join(f"{name} {len(split)}" for name, split in known.items())
+        splits = dict(self.splits) or ({} if self.all_rows is None else {ALL: self.all_rows})
+        sizes = ", ".join(f"{name} {len(split)}" for name, split in splits.items())
         return f"Dataset({self.name!r}, {self.task}, {sizes})"

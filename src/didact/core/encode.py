@@ -1,4 +1,4 @@
-"""Rows as a batch of words, or of squares of images, for teachers that do not cut rows into tokens by themselves."""
+"""Batches of words or image squares, for teachers without a tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,29 +13,32 @@ from didact.errors import ShapeError
 
 
 def unit_batch(rows: Sequence[Row], *, name: str, is_text: bool, patch: int | None) -> Batch:
-    """The rows in words, or in squares `patch` pixels wide, on the CPU: what can be taken away from them."""
+    """The rows as one batch on the CPU, whose units are words or squares of `patch` pixels.
+
+    `name` is the teacher's, for errors. Raises `ShapeError` for rows without words and for images of different sizes.
+    """
     empty = [row.id for row in rows if row.image is None and not words_of(row.texts)]
     if empty:
         raise ShapeError(
-            f"{len(empty)} of {len(rows)} rows hold no words that teacher {name!r} could be asked about: "
+            f"{len(empty)} of {len(rows)} rows contain no words, so teacher {name!r} cannot be explained on them: "
             f"{', '.join(empty[:10])}."
         )
     return text_batch(rows, list(map(_words, rows)), padding=0) if is_text else _squares(rows, patch)
 
 
 def _words(row: Row) -> TokenizedRow:
-    found: list[Span] = words_of(row.texts)
+    spans: list[Span] = words_of(row.texts)
     return TokenizedRow(
-        tokens=np.zeros(len(found), dtype=np.int64),
-        segments=np.array([span.segment for span in found], dtype=np.int64),
-        offsets=np.array([[span.start, span.end] for span in found], dtype=np.int64).reshape(-1, 2),
+        tokens=np.zeros(len(spans), dtype=np.int64),
+        segments=np.array([span.segment for span in spans], dtype=np.int64),
+        offsets=np.array([[span.start, span.end] for span in spans], dtype=np.int64).reshape(-1, 2),
     )
 
 
 def _squares(rows: Sequence[Row], patch: int | None) -> Batch:
     images = [row.image for row in rows if row.image is not None]
     if len(images) < len(rows) or len({image.shape for image in images}) != 1:
-        raise ShapeError("Rows of an image task need an image each, all of one size, to be explained together.")
+        raise ShapeError("Each row of an image task needs an image, and the images of a batch must be of one size.")
     squares = squares_of(rows[0], patch=patch)
     if not squares:
         raise ShapeError(f"Images of {images[0].shape[0]} × {images[0].shape[1]} pixels are smaller than a square.")

@@ -1,4 +1,4 @@
-"""The transformer layer of native models and of L2E's network."""
+"""The transformer layer of native models and of the L2E network."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-# From query, key and value, each [batch, head, token, part], to what each position attended to.
+# Maps query, key and value, each [batch, head, token, part], to the attention output.
 Attend: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class EncoderLayer(nn.Module):
-    """Pre-norm self-attention and a feed-forward block of four times the width. The caller says how to attend."""
+    """Pre-norm self-attention and a feed-forward block of four times the width. `forward` takes the attention."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The promise of an explainer: it scores the units of a batch for a target."""
+"""`Explainer`, the base class of methods that score the units of a batch for a target."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from torch import nn
 
 from didact.core.adapt import as_teacher
 
-# The types of an explainer's signature can be imported from here, too.
+# Re-exported: the types of an explainer's signature.
 from didact.core.batch import Batch as Batch
 from didact.core.explanation import Explanation as Explanation
 from didact.core.explanation import Kind as Kind
@@ -20,27 +20,28 @@ from didact.core.teacher import Teacher as Teacher
 
 
 class Explainer(nn.Module, ABC):
-    """Scores every unit for `target`. Options are keyword-only arguments; a learned explainer has parameters too.
+    """Scores every unit of a batch for a target. Options are keyword-only; learned explainers have parameters.
 
-    A row's scores never depend on the other rows of its batch. Padding and special tokens score 0. `is_redrawn` tells
-    whether the draw itself is the point (chance, noise), so that each student's seed gets another.
+    The scores of a row must not depend on the other rows of its batch, and padding and special tokens score 0.
+    `resample_per_seed` is true for methods that are random by design (`random`, noise): every student seed gets its own
+    scores.
     """
 
-    version: ClassVar[int] = 1  # part of every key: raise it when the same options give other numbers
-    # What to do when scores that should add up do not. Every explainer that returns residuals sets it.
+    version: ClassVar[int] = 1  # part of every key: increase it when the same options give other scores
+    # Advice for the warning about a large completeness error; set by explainers that return residuals.
     remedy: ClassVar[str] = "Choose another method."
     resample_per_seed: bool = False
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
-        """Take from the data what every row needs, once, before any row is explained: word counts, other images."""
+        """Read from `rows` what all explanations need, such as word counts. Called once, before explaining."""
 
     @property
     def needs_background(self) -> bool:
-        """Whether scores depend on the rows it is prepared with. One that prepares itself does, unless it says no."""
+        """True if scores depend on the rows passed to `prepare`: by default, if the subclass overrides `prepare`."""
         return type(self).prepare is not Explainer.prepare
 
     def __call__(self, teacher: Predictor, batch: Batch, target: Target) -> Any:
-        """Scores by `forward`, which may change modes and hooks of its teacher: a copy with the same weights."""
+        """Call `forward` with a copy of the teacher that shares its weights, so that it may change modes and hooks."""
         return super().__call__(shared_copy(as_teacher(teacher)), batch, target)
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""One score per unit for one target of one row, as tensors: a view of `results.Explanations`, which are what is stored.
+"""`Explanation`: the scores of a batch as tensors. The stored form is `results.Explanations`.
 
-`core.padded` makes the view; `explaining.to_columns` stores what an explainer returns.
+`core.padded` converts from the stored form, `explaining.to_columns` to it.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ Signed = Literal["absolute", "positive", "softmax"]  # how signed scores become 
 
 @dataclass(frozen=True, init=False)
 class Explanation:
-    """Scores on units; zero on padding and special tokens. `residual` is what a completeness axiom leaves over.
+    """One score per unit; zero on padding and special tokens.
 
-    `cautions` say why scores should not be relied on; whoever explains many rows warns of each once.
-    `alignments` belong to reading: for each row the pairs of spans, question and passage, that refer to the same thing.
-    `lost` are the rows with scores that crossed from another tokenizer and have no position here.
-    NumPy arrays are accepted and become tensors on the mask's device.
+    `residual` is the completeness error of each row, for methods that promise completeness. `cautions` say why the
+    scores may be unreliable; `explain` warns of each once. `alignments`, for reading, are pairs of spans of question
+    and passage that refer to the same thing. `lost` marks rows some of whose scores have no position in this
+    tokenisation. NumPy arrays are converted to tensors on the device of `mask`.
     """
 
     scores: Float[Tensor, "batch token"]
@@ -49,7 +49,7 @@ class Explanation:
         cautions: tuple[str, ...] = (),
         lost: Bool[Tensor, " batch"] | None = None,
     ) -> None:
-        device = next((part.device for part in (mask, units, scores) if isinstance(part, Tensor)), None)
+        device = next((array.device for array in (mask, units, scores) if isinstance(array, Tensor)), None)
         values = {
             "scores": _tensor(scores, device),
             "mask": _tensor(mask, device),
@@ -66,14 +66,14 @@ class Explanation:
     def as_distribution(
         self, *, signed: Signed = "absolute", temperature: float = 1.0, floor: float = 1e-3
     ) -> Float[Tensor, "batch token"]:
-        """What a student is sent: non-negative, zero outside the units, one in sum (zero for a row without units).
+        """The distribution over units that a student receives; all zeros for a row without units.
 
-        A distribution is sent as it is, magnitudes as s / Σs, binary marks as 1 against `floor`. Signed scores are sent
-        as |s| / Σ|s|, as their positive part, or as softmax(s / temperature). A row without any mass is sent as
-        uniform. Temperatures below 1 sharpen: p^(1/τ), renormalised.
+        Distributions stay as they are, magnitudes become s / Σs, and binary marks 1 against `floor`. Signed scores
+        become |s| / Σ|s| (`absolute`), their positive part (`positive`) or softmax(s / temperature) (`softmax`). A row
+        without mass becomes uniform. A temperature τ other than 1 gives p^(1/τ), renormalised; below 1 it sharpens.
         """
         if temperature <= 0:
-            raise OptionError(f"A temperature must be above 0, not {temperature}.")
+            raise OptionError(f"temperature must be above 0, got {temperature}.")
         mass = self.scores
         if self.kind == "binary":
             mass = (self.scores != 0).to(self.scores.dtype).clamp_min(floor)
@@ -82,15 +82,15 @@ class Explanation:
         elif self.kind == "signed" and signed == "softmax":
             mass, temperature = softmax_over(self.scores / temperature, self.units), 1.0
         if temperature != 1.0:
-            # Scaled to a largest value of 1 first, so that sharp temperatures do not underflow to an empty row.
+            # Scale the maximum to 1 first, so that low temperatures do not underflow to an empty row.
             mass = mass.abs() * self.units
             mass = (mass / positive(mass.amax(-1, keepdim=True))) ** (1 / temperature)
         return share_over(mass, self.units, fill_empty=True)
 
 
 def _tensor(values: Tensor | np.ndarray, device: torch.device | None) -> Tensor:
-    """The values as they are, or an array as a tensor: truth values, or numbers of the default type."""
+    """A tensor unchanged; an array as a tensor of booleans or of the default dtype."""
     if isinstance(values, Tensor):
         return values
-    copy = torch.from_numpy(np.array(values))  # a copy: arrays may be read-only, or strided backwards
+    copy = torch.from_numpy(np.array(values))  # a copy: torch refuses negative strides, and warns of read-only arrays
     return copy.to(device, torch.bool if values.dtype == bool else torch.get_default_dtype())

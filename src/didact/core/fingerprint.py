@@ -1,28 +1,31 @@
-"""Hashes that tell teachers apart, remembered while nothing of a teacher changes."""
+"""A cache of the fingerprints of models, valid while none of their tensors changes."""
 
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from didact.core.teacher import Teacher
 
-_REMEMBERED: WeakKeyDictionary[Teacher, tuple[Any, str]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Teacher, tuple[Any, str]] = WeakKeyDictionary()
 
 
 def cached_fingerprint(teacher: Teacher) -> str | None:
-    """A model's hash, remembered while none of its tensors is changed or replaced; None if answers alone tell it.
+    """The fingerprint of a model, cached until a tensor is changed or replaced; None if it depends on answers.
 
-    A change of weights through `.data` leaves no trace that torch counts: see `forget_fingerprint`.
+    torch does not count changes through `.data`. Call `invalidate_fingerprint` after them.
     """
     if teacher.is_identified_by_answers:
         return None
-    state = tuple((tensor.data_ptr(), tensor._version) for tensor in teacher.tensors())  # int8 layers cannot be changed
-    facts = (state, teacher.max_length, getattr(teacher, "truncate", None))
-    known = _REMEMBERED.get(teacher)
-    if known is None or known[0] != facts:
-        known = _REMEMBERED[teacher] = (facts, teacher.fingerprint(()))
-    return known[1]
+    state = tuple((tensor.data_ptr(), tensor._version) for tensor in teacher.tensors())  # int8 layers cannot change
+    identity = (state, teacher.max_length, getattr(teacher, "truncate", None))
+    cached = _CACHE.get(teacher)
+    if cached is None or cached[0] != identity:
+        cached = _CACHE[teacher] = (identity, teacher.fingerprint(()))
+    return cached[1]
 
 
 def invalidate_fingerprint(teacher: Teacher) -> None:
-    """Have the next hash computed anew: weights can be changed unseen, and what is kept for long is named after it."""
-    _REMEMBERED.pop(teacher, None)
+    """Drop the cached fingerprint, so that the next call computes it again.
+
+    Weights can change unnoticed, and results on disk are named after the fingerprint.
+    """
+    _CACHE.pop(teacher, None)

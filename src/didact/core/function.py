@@ -1,4 +1,4 @@
-"""Any Python function as a teacher."""
+"""`FunctionTeacher`: any Python function as a teacher."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -18,10 +18,12 @@ from didact.errors import OptionError, ShapeError, UnsupportedError
 
 
 class FunctionTeacher(Teacher):
-    """A black box: texts (or pairs, or images) in, one array row per input out.
+    """A black box: a function from a list of texts, pairs of texts or images to an array with one row per input.
 
-    Its units are words, or squares of an image's pixels, `patch` wide (an eighth of its height by default). A removed
-    word becomes `absent`, a removed square the image's mean colour. What it returns is checked on every batch.
+    Units are words, or image squares of `patch` pixels (default: an eighth of the height). A removed word is replaced
+    by the text `absent`, a removed square by the mean colour of the image. `output` says what the function returns:
+    `probability`, `logit` or, for tasks without classes, `value`. Every returned array is checked: its shape, that
+    it is finite, and that probabilities sum to 1.
     """
 
     def __init__(
@@ -36,42 +38,42 @@ class FunctionTeacher(Teacher):
         name: str | None = None,
     ) -> None:
         if not callable(predict):
-            raise OptionError(f"A teacher is made of a function from a list of texts to numbers, not of {predict!r}.")
+            raise OptionError(f"A teacher needs a function from a list of texts to numbers, got {predict!r}.")
         if not isinstance(task, str | Task):
-            raise OptionError(f"Option 'task' is the name of a task, not {task!r}.")
+            raise OptionError(f"Option 'task' must be the name of a task, got {task!r}.")
         if not isinstance(absent, str):
-            raise OptionError(f"Option 'absent' is the text in the place of a removed word, not {absent!r}.")
+            raise OptionError(f"Option 'absent' must be the text that replaces a removed word, got {absent!r}.")
         check_class_names(classes)
         self.task = task if isinstance(task, Task) else task_named(task)
         self.name = name or str(getattr(predict, "__name__", type(predict).__name__))
         if output not in ("probability", "logit", "value"):
-            raise OptionError(f"Option 'output' is 'probability', 'logit' or 'value', not {output!r}.")
+            raise OptionError(f"Option 'output' must be 'probability', 'logit' or 'value', got {output!r}.")
         self.function = predict
         self.output = output
         self.absent = absent
         if patch is not None and (not isinstance(patch, int) or patch < 1):
-            raise OptionError(f"Option 'patch' is the width of a square in pixels, at least 1, not {patch}.")
+            raise OptionError(f"Option 'patch' must be the width of a square in pixels, an integer >= 1, got {patch}.")
         self.patch = patch
         if self.task.is_per_token:
-            able = ", ".join(task.name for task in TASKS.values() if not task.is_per_token)
+            supported = ", ".join(task.name for task in TASKS.values() if not task.is_per_token)
             raise UnsupportedError(
-                f"A function cannot be the teacher of a {self.task} task: there is no agreed form for the spans it "
-                f"would return. Choose one of {able}, or a model."
+                f"A function cannot be the teacher of a {self.task} task, because it cannot return spans. "
+                f"Choose one of {supported}, or a model."
             )
         if self.task.has_classes and output == "value":
-            raise OptionError(f"Task {self.task} has classes: output must be 'probability' or 'logit', not 'value'.")
+            raise OptionError(f"Task {self.task} has classes, so output must be 'probability' or 'logit', got 'value'.")
         if not self.task.has_classes:
             self.output = "value"
         self.default_scale = "probability" if self.output == "probability" else "logit"
         if classes is None and self.task.has_classes:
-            raise OptionError(f"Task {self.task} has classes: name them in the order of the columns, classes=[…].")
+            raise OptionError(f"Task {self.task} needs class names in the order of the columns: classes=[…].")
         if classes is not None and not self.task.has_classes:
-            raise OptionError(f"Task {self.task} has no classes: leave classes out, or choose another task.")
+            raise OptionError(f"Task {self.task} has no classes. Remove classes=, or choose another task.")
         self.classes = None if classes is None else tuple(map(str, classes))
         self._stored: Callable[[Row], Float[np.ndarray, " width"] | None] | None = None
 
     def with_stored_answers(self, stored: Callable[[Row], Float[np.ndarray, " width"] | None]) -> "FunctionTeacher":
-        """The same teacher, which answers the rows that `stored` knows without calling the function."""
+        """A copy of this teacher that takes answers from `stored` and calls the function only where it returns None."""
         teacher = copy(self)
         teacher._stored = stored
         return teacher
@@ -80,46 +82,48 @@ class FunctionTeacher(Teacher):
         return describe_teacher(self, "function", {"returns": self.output})
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
-        """Answer rows, or texts, pairs of texts (as tuples) or images."""
+        """Answer rows, texts, pairs of texts (as tuples) or images."""
         rows = as_rows(rows)
         width = self.task.width(self.classes)
-        parts = [self._ask(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)]
-        values = np.concatenate(parts) if parts else np.zeros((0, width))
+        batches = [
+            self._answer_rows(rows[start : start + batch_size], width) for start in range(0, len(rows), batch_size)
+        ]
+        values = np.concatenate(batches) if batches else np.zeros((0, width))
         return Outputs(self.task, tuple(row.id for row in rows), values, classes=self.classes)
 
     def fingerprint(self, rows: Sequence[Row], outputs: Outputs | None = None) -> str:
-        """A hash of what the function answers on the rows in use: its code cannot be hashed, its behaviour can.
+        """A hash of the function's answers to these rows, because its code cannot be hashed.
 
-        `outputs` is what it answered to these rows, in their order, if it was asked already.
+        Pass `outputs` if the answers to these rows, in this order, are known already.
         """
         values = (self.predict(rows) if outputs is None else outputs).values
-        facts = repr((self.task.name, self.classes, self.output, self.absent, self.patch, fingerprint_of(rows)))
-        return hashlib.sha256(facts.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
+        identity = repr((self.task.name, self.classes, self.output, self.absent, self.patch, fingerprint_of(rows)))
+        return hashlib.sha256(identity.encode() + np.round(values, 6).tobytes()).hexdigest()[:16]
 
-    def _ask(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+    def _answer_rows(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         if self._stored is None:
-            return self._call(rows, width)
-        known = [self._stored(row) for row in rows]
-        missing = [row for row, values in zip(rows, known, strict=True) if values is None]
-        asked = iter(self._call(missing, width)) if missing else iter(())
-        return np.stack([next(asked) if values is None else values for values in known])
+            return self._call_function(rows, width)
+        stored = [self._stored(row) for row in rows]
+        missing = [row for row, values in zip(rows, stored, strict=True) if values is None]
+        answers = iter(self._call_function(missing, width)) if missing else iter(())
+        return np.stack([next(answers) if values is None else values for values in stored])
 
     def _answers(self, rows: Sequence[Row]) -> Any:
         return self.function([_input(row) for row in rows])
 
-    def _call(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
+    def _call_function(self, rows: Sequence[Row], width: int) -> Float[np.ndarray, "row width"]:
         answer = self._answers(rows)
         try:
             values = np.asarray(answer, dtype=np.float64)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise ShapeError(f"Function {self.name!r} must return numbers in an array: {error}") from error
+            raise ShapeError(f"Function {self.name!r} must return an array of numbers: {error}") from error
         if values.ndim == 1 and width == 1:
             values = values[:, None]
         if values.shape != (len(rows), width):
             raise ShapeError(
-                f"Function {self.name!r} was asked about {len(rows)} inputs and must return an array of shape "
+                f"Function {self.name!r} got {len(rows)} inputs and must return an array of shape "
                 f"{(len(rows), width)}, one column per {'class' if self.classes else 'value'}; "
-                f"it returned {values.shape}."
+                f"it returned shape {values.shape}."
             )
         if not np.isfinite(values).all():
             row = rows[int(np.flatnonzero(~np.isfinite(values).all(axis=1))[0])]
@@ -131,11 +135,11 @@ class FunctionTeacher(Teacher):
         except ValueError as fault:
             raise ShapeError(
                 f"Function {self.name!r} was declared to return probabilities, but a row {fault}. "
-                "Return probabilities, or say output='logit'."
+                "Return probabilities, or pass output='logit'."
             ) from None
 
 
-teacher_from_function = FunctionTeacher  # the name users know it by
+teacher_from_function = FunctionTeacher  # the public name
 
 
 def _input(row: Row) -> Any:

@@ -1,4 +1,4 @@
-"""The data set's own labels as a teacher."""
+"""`HumanTeacher`: the labels of the data as a teacher."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from didact.errors import DataError, OptionError
 
 
 class HumanTeacher(Teacher):
-    """Answers with the gold label of each row (Pruthi et al., section 4). Refuses rows that have none."""
+    """Answers with the gold label of each row (Pruthi et al. 2022, section 4). Rows without one raise `DataError`."""
 
     name = "human"
     is_identified_by_answers = False
@@ -19,16 +19,16 @@ class HumanTeacher(Teacher):
 
     def __init__(self, task: Task, classes: Sequence[str] | None = None) -> None:
         if task.has_classes and classes is None:
-            raise OptionError(f"Task {task} has classes: people's labels need their names, classes=[…].")
+            raise OptionError(f"Task {task} needs class names: classes=[…].")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
 
     def knows(self, row: Row) -> bool:
-        """Whether the row has a gold label of this task."""
+        """Whether the row has a gold label for this task."""
         return self.task.knows(row, self.classes)
 
     def fingerprint(self, rows: Sequence[Row], outputs: Outputs | None = None) -> str:  # noqa: ARG002
-        """Its answers are the rows' labels, which rows are known by."""
+        """A constant: labels are part of the fingerprint of the rows."""
         return self.name
 
     def __repr__(self) -> str:
@@ -36,12 +36,13 @@ class HumanTeacher(Teacher):
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:  # noqa: ARG002
         rows = as_rows(rows)
-        wrong = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
-        if wrong:
+        unlabelled = [f"{row.id}: {row.label!r}" for row in rows if not self.knows(row)]
+        if unlabelled:
             raise DataError(
-                f"{len(wrong)} of {len(rows)} rows have no gold label of this task, so people cannot be the teacher. "
-                "Drop these rows, or choose a model as the teacher. The first are:",
-                wrong[: DataError.SHOWN],
-                total=len(wrong),
+                f"{len(unlabelled)} of {len(rows)} rows have no gold label for this task, so teacher "
+                "'human' cannot answer them. "
+                "Remove these rows, or choose a model as the teacher. The first are:",
+                unlabelled[: DataError.SHOWN],
+                total=len(unlabelled),
             )
         return self.task.gold(rows, self.classes)

@@ -1,4 +1,4 @@
-"""The promise of a model: it runs from its embeddings up, and can be listened to."""
+"""`Model`, the base class of teachers and students that run from their embeddings up and record attention."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-# The types of a model's signature can be imported from here, too.
+# Re-exported: the types of a model's signature.
 from didact.core.batch import Batch as Batch
 from didact.core.batching import row_batches
 from didact.core.needs import require, require_attention
@@ -31,7 +31,7 @@ from didact.errors import ShapeError, UnsupportedError
 
 
 class TooLongError(UnsupportedError):
-    """Rows are longer than the model reads. Knows the length of each row it was asked about."""
+    """Rows are longer than the model reads. `lengths` has the length of every row of the call, in order."""
 
     def __init__(self, message: str, lengths: Sequence[int]) -> None:
         super().__init__(message)
@@ -42,27 +42,27 @@ TokenMask: TypeAlias = Bool[Tensor, "batch token"]
 TokenScores: TypeAlias = Float[Tensor, "batch token"]
 TokenVectors: TypeAlias = Float[Tensor, "batch token dim"]
 InputLevel = Literal["word", "embedding"]
-# Where a model pools: one position, the mean of all real ones, weights that are measured for each batch, or not known.
+# Where the head pools: one position, the mean of all real ones, weights measured for each batch, or not known.
 PoolingPosition = Literal["first", "last", "mean", "measured", "unknown"]
 
 
 class Model(nn.Module, Teacher):
-    """A white box: any module that encodes rows, embeds them, and runs from the embeddings up.
+    """A white box: a module that encodes rows, embeds them and runs from the embeddings up.
 
-    `at="word"` are the word (or patch) embeddings before positions and LayerNorm, `at="embedding"` what enters the
-    first layer. `reading` is the position the model answers from: the first token, the last real one, or the mean of
-    all; `pooling_weights` gives it as a weight per position.
+    Level `at="word"` means the word or patch embeddings before positions and LayerNorm, `at="embedding"` the input of
+    the first layer. `pooling_position` is where the head pools: the first token, the last real one or the mean of all;
+    `pooling_weights` gives it as a weight per position.
     """
 
     pooling_position: PoolingPosition
     max_length: int
     truncate: bool = False
     is_identified_by_answers = False
-    record: Mapping[str, Any] = MappingProxyType({})  # what `didact train` wrote of it: base, data, measures
+    record: Mapping[str, Any] = MappingProxyType({})  # from `didact train`: base, data, measures
 
     @abstractmethod
     def encode(self, rows: Sequence[Row]) -> Batch:
-        """The rows as one batch on the CPU. Longer inputs than `max_length` are an error unless `truncate` is set."""
+        """The rows as one batch on the CPU. Rows above `max_length` raise `TooLongError` unless `truncate` is set."""
 
     @abstractmethod
     def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors: ...
@@ -77,11 +77,14 @@ class Model(nn.Module, Teacher):
         listen: Collection[TraceField] = (),
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
-        """From the embeddings to the answer. No token receives anything from the positions in `zero_values_at`."""
+        """Run from the embeddings to the logits, and record the attention and hidden states that `listen` names.
+
+        The attention values of positions in `zero_values_at` are zeroed: no token receives anything from them.
+        """
 
     @abstractmethod
     def special_token_id(self, name: str) -> int:
-        """A token that stands for nothing: of padding (`pad`), of hidden words (`mask`), of unknown ones (`unk`)."""
+        """The id of a special token: `pad`, `mask` or `unk`. Raises `UnsupportedError` if the tokenizer has none."""
 
     @abstractmethod
     def token_name(self, token: int) -> str: ...
@@ -89,10 +92,10 @@ class Model(nn.Module, Teacher):
     @property
     @abstractmethod
     def layers_in_order(self) -> Sequence[nn.Module]:
-        """The layers, each once even if it is called several times. Each takes and gives hidden states."""
+        """The layers in order, each once even if it is called often. Each maps hidden states to hidden states."""
 
     def pooling_weights(self, batch: Batch) -> TokenScores:
-        """How much each position counts in what the model answers from, one in sum per row."""
+        """The weight of each position in the pooled state; sums to 1 per row."""
         weights = torch.zeros(batch.mask.shape, dtype=self.dtype, device=batch.device)
         if self.pooling_position == "mean":
             return weights + batch.mask / batch.lengths[:, None]
@@ -101,29 +104,32 @@ class Model(nn.Module, Teacher):
         return weights
 
     def window(self, height: int, width: int) -> tuple[float, float, float, float]:
-        """Which part of an image of this size is read: top, left, height, width. All of it, unless it is cropped."""
+        """The part of an image of this size that the model reads: top, left, height, width. By default all of it."""
         return 0.0, 0.0, float(height), float(width)
 
     @contextmanager
     def decomposed(self) -> Iterator[None]:
-        """While this lasts the model computes in elementary operations, rows first: derivatives can be replaced."""
+        """A context in which the model runs in elementary operations on rows, so that rules can replace gradients.
+
+        The first dimension of all intermediate tensors is the row.
+        """
         yield
 
     @abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """Everything beside the weights that decides an output: architecture, tokenizer, lengths. Plain JSON."""
+        """Everything but the weights that decides an output, as plain JSON: architecture, tokenizer, lengths."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write weights, configuration and tokenizer into an existing folder."""
+        """Save weights, configuration and tokenizer in an existing folder."""
 
     def __repr__(self) -> str:
-        """A few lines instead of torch's tree of modules; `print(teacher.model)` shows that of a transformers model."""
-        facts = {"max tokens": self.max_length} if self.task.is_text else {}
-        return describe_teacher(self, self._kind(), {**facts, "parameters": f"{self._parameter_count():,}"})
+        """A summary instead of torch's module tree, which `print(teacher.model)` shows for a transformers model."""
+        details = {"max tokens": self.max_length} if self.task.is_text else {}
+        return describe_teacher(self, self._kind(), {**details, "parameters": f"{self._parameter_count():,}"})
 
     def _kind(self) -> str:
-        """What kind of model it is, in words."""
+        """The kind of model, for `print`."""
         return type(self).__name__
 
     def _parameter_count(self) -> int:
@@ -139,9 +145,9 @@ class Model(nn.Module, Teacher):
         return get_args(Attention)
 
     def check_attention(self, listen: Collection[TraceField], zero_values_at: TokenMask | None) -> None:
-        """Refuse what cannot be recorded or changed, before any pass."""
+        """Raise `UnsupportedError` if the model cannot record these fields, or cannot zero values."""
         require_attention(
-            self, [*(part for part in listen if part != "hidden"), *(() if zero_values_at is None else ("values",))]
+            self, [*(field for field in listen if field != "hidden"), *(() if zero_values_at is None else ("values",))]
         )
 
     @property
@@ -156,23 +162,23 @@ class Model(nn.Module, Teacher):
         return [value for value in self.state_dict(keep_vars=True).values() if isinstance(value, Tensor)]
 
     def self_check(self) -> None:
-        """Refuse a model whose answers, from the embeddings up, are not its own."""
+        """Raise an error if the answers from the embeddings up differ from the model's own."""
 
     def predict(self, rows: Rows, *, batch_size: int = 32) -> Outputs:
-        """Answer rows, or texts, pairs of texts (as tuples) or images, in batches of similar length.
+        """Answer rows, texts, pairs of texts (as tuples) or images, in batches of similar length.
 
-        Leaves the mode and the gradients as they are.
+        Training mode and gradients do not change.
         """
         rows = as_rows(rows)
         values = np.zeros((len(rows), self.task.width(self.classes)))
         with inference_copy(self) as model:
-            for chosen in row_batches(rows, batch_size):
+            for indices in row_batches(rows, batch_size):
                 try:
-                    batch = model.encode([rows[index] for index in chosen])
-                except TooLongError:  # of this batch; the caller wants to know of all rows
+                    batch = model.encode([rows[index] for index in indices])
+                except TooLongError:  # counts this batch only; check_rows counts all rows
                     model.check_rows(rows)
                     raise
-                values[chosen] = model.task.decode(model(batch.to(model.device)).logits, batch)
+                values[indices] = model.task.decode(model(batch.to(model.device)).logits, batch)
         return self._outputs(rows, values)
 
     def answers(self, rows: Sequence[Row], batch: Batch) -> tuple[Float[Tensor, "batch *output"], Outputs]:
@@ -181,7 +187,7 @@ class Model(nn.Module, Teacher):
         return logits, self.outputs_of(rows, batch, logits)
 
     def outputs_of(self, rows: Sequence[Row], batch: Batch, logits: Float[Tensor, "batch *output"]) -> Outputs:
-        """The answers that these logits say."""
+        """The answers that these logits stand for."""
         return self._outputs(rows, self.task.decode(logits, batch))
 
     def _outputs(self, rows: Sequence[Row], values: Float[np.ndarray, "row width"]) -> Outputs:
@@ -198,11 +204,11 @@ class Model(nn.Module, Teacher):
         check_lengths(lengths, self.max_length, name=self.name, unit="tokens")
 
     def weights(self) -> Iterable[tuple[str, Tensor]]:
-        """All weights, in the order of their names."""
+        """All weights, sorted by name."""
         return sorted(self.state_dict().items())
 
     def fingerprint(self, rows: Sequence[Row] = (), outputs: Outputs | None = None) -> str:  # noqa: ARG002
-        """A hash of weights, configuration and tokenizer, computed now."""
+        """A hash of weights, configuration and tokenizer. Not cached: see `cached_fingerprint`."""
         digest = hashlib.sha256(json.dumps(self.facts(), sort_keys=True, default=str).encode())
         for name, tensor in self.weights():
             digest.update(name.encode())
@@ -211,14 +217,14 @@ class Model(nn.Module, Teacher):
 
 
 def require_model(teacher: Teacher, method: str) -> Model:
-    """The teacher, if gradients can be taken in it."""
+    """The teacher as a `Model`. Raises `UnsupportedError` if it is a black box; `method` is named in the error."""
     require(teacher, "gradients", f"Method {method!r}")
     return cast(Model, teacher)
 
 
 @contextmanager
 def eval_mode(model: nn.Module) -> Any:
-    """Evaluation mode inside, every module's own mode back afterwards."""
+    """A context in evaluation mode. Afterwards every module has its former mode."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -230,30 +236,30 @@ def eval_mode(model: nn.Module) -> Any:
 
 @contextmanager
 def inference_copy(model: "Model") -> Iterator["Model"]:
-    """A copy of the model with the same weights, in evaluation mode; nothing is kept for gradients."""
+    """A context with a copy of the model that shares its weights, in evaluation mode and without gradients."""
     model = shared_copy(model)
-    # Weights that come only when they are needed cannot be put in place in inference mode.
+    # accelerate cannot load offloaded weights in inference mode.
     with eval_mode(model), torch.no_grad() if model.is_dispatched else torch.inference_mode():
         yield model
 
 
 def check_lengths(lengths: Sequence[int], limit: int, *, name: str, unit: str) -> None:
-    """An error that counts the rows longer than the model can read."""
+    """Raise `TooLongError`, with their number, if rows are longer than `limit`."""
     too_long = [length for length in lengths if length > limit]
     if too_long:
         raise TooLongError(
             f"{len(too_long)} of {len(lengths)} rows are longer than the {limit} {unit} that model {name!r} reads "
-            f"(the longest has {max(too_long)}). Shorten them, or ask for truncation (truncate=True, --truncate).",
+            f"(the longest has {max(too_long)}). Shorten them, or truncate them (truncate=True, --truncate).",
             lengths,
         )
 
 
 def check_readable(batch: Batch, task: Task, *, name: str) -> None:
-    """An error that names the rows in which the model finds nothing to read."""
+    """Raise `ShapeError` if rows have no content after encoding."""
     has_content = task.content(batch).any(-1).tolist()
-    blank = [row for row, is_readable in zip(batch.ids, has_content, strict=True) if not is_readable]
-    if blank:
+    unreadable = [row for row, is_readable in zip(batch.ids, has_content, strict=True) if not is_readable]
+    if unreadable:
         raise ShapeError(
-            f"{len(blank)} of {len(batch)} rows hold nothing that model {name!r} can read "
-            f"(no {task.content_name}): {', '.join(blank[:10])}."
+            f"{len(unreadable)} of {len(batch)} rows hold nothing that model {name!r} can read "
+            f"(no {task.content_name}): {', '.join(unreadable[:10])}."
         )

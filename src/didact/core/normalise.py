@@ -1,6 +1,6 @@
-"""Scores of units as a distribution: the one place that normalises padded tensors.
+"""Normalisation of padded scores. All padded tensors are normalised here.
 
-`results.ragged` has the same for ragged arrays: without torch, and its last digits are part of stored results.
+`results.ragged` does the same for ragged arrays, without torch. Stored results depend on its last digits.
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 def softmax_over(
     logits: Float[Tensor, "*shape"], units: Bool[Tensor, "*#shape"], dim: int = -1
 ) -> Float[Tensor, "*shape"]:
-    """Softmax over the units, zero elsewhere; all zeros where no unit has a logit above minus infinity."""
+    """Softmax over the units, zero elsewhere. All zeros if no unit has a logit above minus infinity."""
     logits = logits.masked_fill(~units, -torch.inf)
     is_empty = logits.amax(dim, keepdim=True) == -torch.inf
     return logits.masked_fill(is_empty, 0.0).softmax(dim).masked_fill(is_empty, 0.0)
@@ -22,7 +22,7 @@ def share_over(
 ) -> Float[Tensor, "*batch token"]:
     """|s| / Σ|s| over the units, zero elsewhere.
 
-    A row whose units all have 0 is all zeros, or uniform over its units with `fill_empty`.
+    A row whose units all score 0 becomes all zeros, or uniform over its units with `fill_empty`.
     """
     mass = scores.abs().masked_fill(~units, 0.0)
     if fill_empty:
@@ -31,5 +31,5 @@ def share_over(
 
 
 def positive(divisor: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The divisor, or 1 where it is 0."""
+    """The divisor, with 1 instead of 0."""
     return torch.where(divisor > 0, divisor, torch.ones_like(divisor))

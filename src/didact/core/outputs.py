@@ -1,4 +1,4 @@
-"""What a teacher or a student answered to each row, in terms that no tokenizer changes."""
+"""`Outputs`: the answers of a teacher or student, independent of any tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from didact.core.tasks.base import Task
 from didact.errors import ShapeError
 from didact.viz.text_spans import percent
 
-_SHOWN = 10  # rows that `print` shows
+_SHOWN = 10  # rows shown by `print`
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Outputs:
     """One answer per row.
 
-    `values` are class logits (log-probabilities, for a black box), the score of a regression, or the first and last
-    (exclusive) character of a reading answer. `answers` are the texts of a reading answer: one where a model spoke,
-    all acceptable ones where people did. `classes` names the columns of `values`, where it is known.
+    `values` are class logits (log-probabilities for a black box that returns probabilities), the score of a
+    regression, or start and end (exclusive) of the characters of a reading answer. `answers` are the texts of a
+    reading answer: one from a model, all acceptable ones from people. `classes` names the columns of `values`.
     """
 
     task: Task
@@ -43,34 +43,35 @@ class Outputs:
         return Outputs(self.task, ids, self.values[indices], answers, self.classes)
 
     @classmethod
-    def joined(cls, parts: Sequence["Outputs"]) -> "Outputs":
-        """The rows of all parts, one after another."""
-        answers = [part.answers for part in parts if part.answers is not None]
+    def joined(cls, outputs: Sequence["Outputs"]) -> "Outputs":
+        """Concatenate outputs of the same task."""
+        answers = [chunk.answers for chunk in outputs if chunk.answers is not None]
         return cls(
-            parts[0].task,
-            tuple(chain.from_iterable(part.ids for part in parts)),
-            np.concatenate([part.values for part in parts]),
-            tuple(chain(*answers)) if len(answers) == len(parts) else None,
-            parts[0].classes,
+            outputs[0].task,
+            tuple(chain.from_iterable(chunk.ids for chunk in outputs)),
+            np.concatenate([chunk.values for chunk in outputs]),
+            tuple(chain(*answers)) if len(answers) == len(outputs) else None,
+            outputs[0].classes,
         )
 
     def __repr__(self) -> str:
-        """One line per row: its id, and its answer with the probability."""
+        """One line per row: its id, its answer and the probability."""
         lines = [
-            f"  {name}: {answer}" for name, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
+            f"  {row_id}: {answer}"
+            for row_id, answer in zip(self.ids[:_SHOWN], self.format_answers(_SHOWN), strict=True)
         ]
-        left = len(self) - len(lines)
-        lines += [f"  … and {left:,} more"] if left > 0 else []
+        remaining = len(self) - len(lines)
+        lines += [f"  … and {remaining:,} more"] if remaining > 0 else []
         return "\n".join([f"Outputs of {len(self):,} {'row' if len(self) == 1 else 'rows'} ({self.task})", *lines])
 
     def format_answers(self, count: int | None = None) -> list[str]:
-        """The answers of the first `count` rows as people read them: `positive (99.8 %)`, a number, or a text."""
-        first = self.select(np.arange(len(self))[:count])
-        words = self.task.format_answers(first, self.classes)
+        """The answers of the first `count` rows, or of all, as text: `positive (99.8 %)`, a number or a quoted span."""
+        shown = self.select(np.arange(len(self))[:count])
+        words = self.task.format_answers(shown, self.classes)
         if self.task.has_classes:
-            best = first.probabilities.max(axis=1).tolist()
-            return [f"{word} ({percent(probability)})" for word, probability in zip(words, best, strict=True)]
-        return words if first.answers is None else list(map(repr, words))
+            highest = shown.probabilities.max(axis=1).tolist()
+            return [f"{word} ({percent(probability)})" for word, probability in zip(words, highest, strict=True)]
+        return words if shown.answers is None else list(map(repr, words))
 
     @property
     def labels(self) -> Int[np.ndarray, " row"]:
@@ -80,17 +81,17 @@ class Outputs:
 
     @property
     def probabilities(self) -> Float[np.ndarray, "row width"]:
-        """The probabilities of classes; the values as they are, where there are none."""
+        """The class probabilities; for tasks without classes, the values."""
         return self.task.probabilities(self.values)
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The answers of a reading task, as spans of the passage."""
+        """The answers of a reading task as spans of the passage."""
         assert self.task.is_per_token
         return tuple(Span(1, int(start), int(end)) for start, end in self.values)
 
 
 def softmax(logits: Float[np.ndarray, "row width"]) -> Float[np.ndarray, "row width"]:
-    """Probabilities of classes."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    """Class probabilities of logits."""
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)

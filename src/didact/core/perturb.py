@@ -1,7 +1,7 @@
-"""The perturbation engine of explainers and metrics: what a teacher answers to rows of which some units are gone.
+"""The perturbation engine of explainers and metrics: a teacher's answers to rows without some of their units.
 
-What stands where a unit was is decided here, once for both. Units are taken away in what a model reads; text is never
-decoded and cut again.
+The replacement of a removed unit is decided here, once for both. Units are removed from the tokens or embeddings of a
+model; text is never decoded and tokenised again.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from didact.errors import OptionError, UnsupportedError
 
 REPLACE: Final = ("mask", "delete", "pad", "zero")
 DEFAULT: Final = "mask"
-_FALLBACKS: Final = ("mask", "unk", "pad")  # the tokens that may stand for nothing, best first
+_FALLBACKS: Final = ("mask", "unk", "pad")  # replacement tokens, best first
 
 Masks = Bool[np.ndarray, "_ position"]
 Read = Callable[[Tensor, Int[Tensor, " question"]], Shaped[Tensor, "question *value"]]
@@ -30,97 +30,102 @@ Read = Callable[[Tensor, Int[Tensor, " question"]], Shaped[Tensor, "question *va
 
 def check_replace(replace: str) -> None:
     if replace not in REPLACE:
-        raise OptionError(f"Option 'replace' is one of {', '.join(map(repr, REPLACE))}, not {replace!r}.")
+        raise OptionError(f"Option 'replace' must be one of {', '.join(map(repr, REPLACE))}, got {replace!r}.")
 
 
 class MaskedForward:
     """A teacher's outputs for the rows of a batch with only some of their units present.
 
-    `replace` says what becomes of the others: the mask token stands there (`mask`; of models without one the token of
-    unknown words, else that of padding, else zeros), they are deleted and the rest moves up (`delete`), the padding
-    token stands there (`pad`), or an embedding of zeros (`zero`; patches of images are always replaced so). A function
-    gets whole texts without the words, with its own `absent` in their place. Everything but units stays: special
-    tokens, padding and, except with `delete`, positions. `description` says in words what was done.
+    `replace` is what happens to the other units: `mask` replaces them by the mask token (or, if the model has none, by
+    the unknown token, the padding token or zeros, in this order), `pad` by the padding token, `zero` by zero
+    embeddings (always used for image patches), and `delete` removes them, so that the rest moves up. A function gets
+    whole texts in which its `absent` replaces the words. Special tokens and padding stay, and so do positions, except
+    with `delete`. `description` names the replacement in words.
 
-    At most `batch_size` altered rows pass through a model at once, in the order of their lengths. Equal masks of a row
-    are computed once per call; `passes` counts the altered rows that the teacher saw.
+    At most `batch_size` perturbed rows pass through a model at once, sorted by length. Equal masks of a row are
+    computed once per call. `passes` counts the perturbed rows that the teacher answered.
     """
 
     def __init__(self, teacher: Teacher, batch: Batch, *, replace: str = DEFAULT, batch_size: int = 64) -> None:
         check_replace(replace)
-        require(teacher, "changed rows", "What takes units away")
+        require(teacher, "changed rows", "Perturbation")
         self.teacher, self.batch, self.batch_size = teacher, batch, batch_size
-        self.replace, self.description, self._token = _resolved(teacher, batch, replace)
+        self.replace, self.description, self._token = _resolve_replacement(teacher, batch, replace)
         self.units: Bool[np.ndarray, "row position"] = batch.units.cpu().numpy()
         self.passes = 0
 
     def __call__(
         self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None, read: Read = lambda logits, _: logits
     ) -> list[Float[np.ndarray, "_ *value"]]:
-        """For each row and each of its masks the teacher's logits with only the marked units present.
+        """For each row, one result per mask: by default the teacher's logits with only the marked units present.
 
-        A mask has one mark per position of the row in `batch`; those that are no unit are ignored. `rows` are the
-        numbers of the rows that the masks are about, all by default. `read(logits, rows)` turns the logits of some
-        altered rows, whose numbers in the batch are told, into what is returned: a target's value, say.
+        A mask has one entry per position of the batch; entries outside the units are ignored. `rows` are the indices
+        in the batch of the rows that `masks` belong to (default: all). `read(logits, rows)` reduces the logits of
+        perturbed rows, given their indices in the batch, to what is returned, for example the value of a target.
         """
         if not masks:
             return []
-        numbers = np.arange(len(self.batch)) if rows is None else np.asarray(rows)
+        row_indices = np.arange(len(self.batch)) if rows is None else np.asarray(rows)
         present, inverse = zip(
-            *(distinct(mask | ~self.units[row]) for row, mask in zip(numbers, masks, strict=True)), strict=True
+            *(distinct(mask | ~self.units[row]) for row, mask in zip(row_indices, masks, strict=True)), strict=True
         )
         counts = [len(mask) for mask in present]
-        owners = np.repeat(numbers, counts)
-        self.passes += len(owners)
+        row_of_mask = np.repeat(row_indices, counts)
+        self.passes += len(row_of_mask)
         run = self._run_model if isinstance(self.teacher, Differentiable) else self._run_predictor
-        values = run(owners, np.concatenate(present), read)
-        return [part[order] for part, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)]
+        values = run(row_of_mask, np.concatenate(present), read)
+        return [
+            row_values[order]
+            for row_values, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)
+        ]
 
-    def _run_model(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_model(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
         model, batch = require_model(self.teacher, "perturbation"), self.batch
-        owner, here = torch.from_numpy(owners).to(batch.device), torch.from_numpy(present).to(batch.device)
-        lengths = batch.lengths[owner]
+        rows, is_present = torch.from_numpy(row_of_mask).to(batch.device), torch.from_numpy(present).to(batch.device)
+        lengths = batch.lengths[rows]
         if self.replace == "delete":
-            lengths = (here & batch.mask[owner]).sum(-1)
+            lengths = (is_present & batch.mask[rows]).sum(-1)
         values: np.ndarray | None = None
         with inference_copy(model) as model:
             for bucket in length_buckets(lengths, self.batch_size):
-                chosen = owner[bucket]
-                part = batch.select(chosen).to(model.device)
-                inputs, part = self._inputs(model, part, here[bucket, : part.tokens.shape[1]].to(part.device))
-                answers = read(model.run(inputs, part).logits, chosen).cpu().double().numpy()
-                values = np.zeros((len(owners), *answers.shape[1:])) if values is None else values
-                values[bucket] = answers
+                bucket_rows = rows[bucket]
+                inputs_batch = batch.select(bucket_rows).to(model.device)
+                inputs, inputs_batch = self._inputs(
+                    model, inputs_batch, is_present[bucket, : inputs_batch.tokens.shape[1]].to(inputs_batch.device)
+                )
+                bucket_values = read(model.run(inputs, inputs_batch).logits, bucket_rows).cpu().double().numpy()
+                values = np.zeros((len(row_of_mask), *bucket_values.shape[1:])) if values is None else values
+                values[bucket] = bucket_values
         assert values is not None
         return values
 
     def _inputs(
-        self, model: Model, part: Batch, here: Bool[Tensor, "batch token"]
+        self, model: Model, batch: Batch, is_present: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch left dim"], Batch]:
-        """The embeddings of altered rows, and the batch they belong to."""
+        """The embeddings of perturbed rows, and their batch."""
         if self.replace == "delete":
-            part = _shortened(part, here)
-            return model.embed(part), part
-        embeddings = model.embed(part)
+            batch = _keep_positions(batch, is_present)
+            return model.embed(batch), batch
+        embeddings = model.embed(batch)
         if self._token is None:
-            return embeddings.masked_fill(~here[..., None], 0.0), part
-        absent = model.embed(changed(part, tokens=torch.where(part.units, self._token, part.tokens)))
-        return torch.where(here[..., None], embeddings, absent), part
+            return embeddings.masked_fill(~is_present[..., None], 0.0), batch
+        replaced = model.embed(changed(batch, tokens=torch.where(batch.units, self._token, batch.tokens)))
+        return torch.where(is_present[..., None], embeddings, replaced), batch
 
-    def _run_predictor(self, owners: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_predictor(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
         teacher, rows = self.teacher, self.batch.rows
         assert rows is not None
-        questions = []
-        for row, mask in zip(owners.tolist(), present, strict=True):
+        perturbed_rows = []
+        for row, mask in zip(row_of_mask.tolist(), present, strict=True):
             units = teacher.units(rows[row])
-            gone = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
-            questions.append(teacher.without(rows[row], gone))
-        logits = torch.from_numpy(teacher.predict(questions, batch_size=self.batch_size).values)
-        return read(logits, torch.from_numpy(owners)).numpy()
+            removed = [units[index] for index in np.flatnonzero(~mask[: len(units)])]
+            perturbed_rows.append(teacher.without(rows[row], removed))
+        logits = torch.from_numpy(teacher.predict(perturbed_rows, batch_size=self.batch_size).values)
+        return read(logits, torch.from_numpy(row_of_mask)).numpy()
 
 
 def distinct(masks: Masks) -> tuple[Masks, Int[np.ndarray, " mask"]]:
-    """The different masks, and for each mask the number of the one it equals."""
+    """The distinct masks, and for each mask the index of its equal among them."""
     packed = np.packbits(masks, axis=1)
     if not packed.shape[1]:
         return masks[:1], np.zeros(len(masks), dtype=np.int64)
@@ -128,18 +133,18 @@ def distinct(masks: Masks) -> tuple[Masks, Int[np.ndarray, " mask"]]:
     return masks[first], inverse.reshape(-1)
 
 
-def on_all_positions(kept: Bool[np.ndarray, "mask group"], groups: Int[np.ndarray, " position"]) -> Masks:
-    """Marks on groups of positions as marks on the positions. Those of no group (-1) are always present.
+def on_all_positions(group_masks: Bool[np.ndarray, "mask group"], groups: Int[np.ndarray, " position"]) -> Masks:
+    """Masks over groups as masks over positions. Positions without a group are always present.
 
-    A group one beyond the last is none, either.
+    These are the positions with group -1 or with the number of groups.
     """
-    present = np.ones((len(kept), kept.shape[1] + 1), dtype=bool)
-    present[:, :-1] = kept
+    present = np.ones((len(group_masks), group_masks.shape[1] + 1), dtype=bool)
+    present[:, :-1] = group_masks
     return present[:, groups]
 
 
-def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
-    """What is done, in words too, and the token that stands for a removed unit (None: zeros)."""
+def _resolve_replacement(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, int | None]:
+    """The replacement in use, its description, and the id of the replacement token (None: zeros)."""
     if not isinstance(teacher, Differentiable):
         if batch.pixels is not None:
             return "absent", "the mean colour of the image", None
@@ -154,30 +159,30 @@ def _resolved(teacher: Teacher, batch: Batch, replace: str) -> tuple[str, str, i
             token = model.special_token_id(name)
         except UnsupportedError:
             continue
-        told = f"replaced by {model.token_name(token)}"
-        return replace, told if name == replace else f"{told}, since there is no mask token", token
+        description = f"replaced by {model.token_name(token)}"
+        return replace, description if name == replace else f"{description}, since there is no mask token", token
     if replace == "mask":
         return "zero", "embedding 0, since there is no mask token", None
     raise UnsupportedError(
-        f"Model {teacher.name!r} has no token for padding that could stand for what is taken away. "
+        f"Model {teacher.name!r} has no padding token that could replace removed units. "
         "Choose replace=delete or replace=zero."
     )
 
 
-def _shortened(batch: Batch, stays: Bool[Tensor, "batch token"]) -> Batch:
-    """The batch without the positions that do not stay; the others move up.
+def _keep_positions(batch: Batch, keep: Bool[Tensor, "batch token"]) -> Batch:
+    """The batch without the positions outside `keep`; the others move up.
 
-    A model without special tokens would read nothing where nothing stays: there one token of number 0 is left, which
-    is padding in nearly all vocabularies.
+    If nothing remains of a row, which happens in models without special tokens, one token with id 0 stays: padding in
+    nearly all vocabularies.
     """
-    here = stays & batch.mask
-    empty = ~here.any(-1, keepdim=True)
-    here[:, :1] |= empty
-    order = (~here).long().argsort(dim=-1, stable=True)[:, : int(here.sum(-1).max())]
+    remaining = keep & batch.mask
+    is_empty = ~remaining.any(-1, keepdim=True)
+    remaining[:, :1] |= is_empty
+    order = (~remaining).long().argsort(dim=-1, stable=True)[:, : int(remaining.sum(-1).max())]
     return changed(
         batch,
-        tokens=batch.tokens.masked_fill(empty, 0).gather(1, order),
-        mask=here.gather(1, order),
+        tokens=batch.tokens.masked_fill(is_empty, 0).gather(1, order),
+        mask=remaining.gather(1, order),
         units=batch.units.gather(1, order),
         segments=batch.segments.gather(1, order),
         words=batch.words.gather(1, order),

@@ -1,4 +1,4 @@
-"""From what people ask ("the predicted class", "gold", "positive") to the number of each row that is explained."""
+"""Resolves the option `target` (`predicted`, `gold`, `contrast`, a class) to the number of each row to explain."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,12 +17,12 @@ from didact.errors import DataError, OptionError, UnknownNameError
 from didact.registry import unknown_name_message
 
 TARGETS: Final = ("predicted", "gold", "contrast")
-ALL: Final = "all"  # every class in one call: `explain` takes it apart
+ALL: Final = "all"  # every class; `explain` resolves it to single classes
 SCALES: Final = ("logit", "probability", "log_probability")
 
 
 class ClassIndex(int):
-    """A class by its index, even where another class has that number as its name."""
+    """The index of a class, even if another class has this number as its name."""
 
 
 def resolve_target(
@@ -34,89 +34,90 @@ def resolve_target(
     target: str | int = "predicted",
     scale: str | None = None,
 ) -> Target:
-    """The explained number of each row.
+    """The number of the output to explain, for each row.
 
-    `target` is `predicted`, `gold`, `contrast` (the predicted class against the runner-up), or a class by name or
-    number. Text is a name first, and a number if no class has that name. A regression has one output, so all but a
-    class means it; a reading task has spans.
+    `target` is `predicted`, `gold`, `contrast` (the predicted class against the second most likely) or a class by name
+    or index. A string is an index only if no class has this name. Regression has a single output. `logits` are those
+    of `batch`; `scale` defaults to the teacher's. Raises `OptionError` for targets that the task does not have, and
+    `DataError` if `gold` lacks labels.
     """
-    chosen = _scale(scale, teacher)
+    target_scale = _resolve_scale(scale, teacher)
     task = teacher.task
     if not task.has_classes and target not in ("predicted", "gold"):
-        raise OptionError(f"Target {target!r} needs classes, and task {task} has none: say 'predicted' or 'gold'.")
-    has_logits = not task.is_per_token or logits.ndim == 3  # of tokens; other teachers answer in characters
+        raise OptionError(f"Target {target!r} needs classes, and task {task} has none. Choose 'predicted' or 'gold'.")
+    has_logits = not task.is_per_token or logits.ndim == 3  # per token; a black box answers in characters
     if task.is_score or (target == "predicted" and has_logits):
-        return task.predicted_target(logits, scale=chosen)
+        return task.predicted_target(logits, scale=target_scale)
     if target in ("predicted", "gold"):
-        answers = _gold(teacher, rows) if target == "gold" else teacher.predict(rows)
-        return task.target_of(answers, batch, scale=chosen).to(logits.device)
+        answers = _gold_answers(teacher, rows) if target == "gold" else teacher.predict(rows)
+        return task.target_of(answers, batch, scale=target_scale).to(logits.device)
     if target == "contrast":
         if logits.shape[-1] < 2:
-            raise OptionError("Target 'contrast' needs two classes at least.")
+            raise OptionError("Target 'contrast' needs at least two classes.")
         first, second = logits.topk(2).indices.unbind(-1)
-        return Target.contrast(first, second, scale=chosen, activation=task.activation)
-    labels = torch.full((len(batch),), _class(teacher, target), device=logits.device)
-    return Target.label(labels, scale=chosen, activation=task.activation)
+        return Target.contrast(first, second, scale=target_scale, activation=task.activation)
+    labels = torch.full((len(batch),), _class_index(teacher, target), device=logits.device)
+    return Target.label(labels, scale=target_scale, activation=task.activation)
 
 
-def _scale(scale: str | None, teacher: Teacher) -> Scale:
+def _resolve_scale(scale: str | None, teacher: Teacher) -> Scale:
     if scale is None:
         return teacher.default_scale
     if scale not in SCALES:
-        raise OptionError(f"Option 'scale' is one of {', '.join(map(repr, SCALES))}, not {scale!r}.")
+        raise OptionError(f"Option 'scale' must be one of {', '.join(map(repr, SCALES))}, got {scale!r}.")
     return scale  # type: ignore[return-value]
 
 
-def _gold(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
-    people = HumanTeacher(teacher.task, teacher.classes)
-    unknown_to_them = [row.id for row in rows if not people.knows(row)]
-    if unknown_to_them:
+def _gold_answers(teacher: Teacher, rows: Sequence[Row]) -> Outputs:
+    labels = HumanTeacher(teacher.task, teacher.classes)
+    unlabelled = [row.id for row in rows if not labels.knows(row)]
+    if unlabelled:
         raise DataError(
-            f"Target 'gold' (the preset l2e sets it too) needs labels, and {len(unknown_to_them)} of {len(rows)} rows "
-            "have none of this task. Say target='predicted', or leave them out:",
-            unknown_to_them,
+            f"Target 'gold' (also set by preset l2e) needs labels, and {len(unlabelled)} of {len(rows)} rows "
+            "have none for this task. Choose target='predicted', or remove these rows:",
+            unlabelled,
         )
-    return people.predict(rows)
+    return labels.predict(rows)
 
 
 def unsupported_option(teacher: Teacher, option: str, value: object) -> str | None:
-    """Why this teacher cannot serve an option that all methods share; None if it can."""
+    """Why the teacher does not support the value of an option that all methods share; None if it does."""
     if option in ("baseline", "replace") and not isinstance(teacher, Differentiable):
         return (
-            f"Option {option!r} is about embeddings, and a function has none: what stands for a removed word is its "
-            "own affair, teacher_from_function(…, absent='[MASK]')."
+            f"Option {option!r} needs embeddings, and a function has none. Set what replaces a removed word with "
+            "teacher_from_function(…, absent='[MASK]')."
         )
     if option == "scale" and value is not None and teacher.task.is_score and value != "logit":
-        return f"A {teacher.task} has one output and no probabilities: leave scale={value!r} out."
+        return f"A {teacher.task} teacher has one output and no probabilities. Leave scale={value!r} out."
     if option == "scale" and value == "logit" and teacher.default_scale == "probability":
-        return f"{teacher.name!r} returns probabilities and no logits: say 'probability' or 'log_probability'."
+        return f"{teacher.name!r} returns probabilities, not logits. Choose 'probability' or 'log_probability'."
     return None
 
 
-def _class(teacher: Teacher, asked: str | int) -> int:
+def _class_index(teacher: Teacher, target: str | int) -> int:
     assert teacher.classes is not None
-    if asked == ALL and ALL not in teacher.classes:
+    if target == ALL and ALL not in teacher.classes:
         raise OptionError(
-            "Target 'all' is answered by didact.explain(…, target='all') and didact explain --target all alone; here "
+            "Target 'all' works only with didact.explain(…, target='all') and didact explain --target all. Here "
             f"one target is explained: {', '.join([*TARGETS, *teacher.classes])}."
         )
-    if isinstance(asked, str) and asked in teacher.classes:
-        return teacher.classes.index(asked)
-    if str(asked).isdecimal() and int(asked) < len(teacher.classes):
-        index, name = int(asked), str(asked)
+    if isinstance(target, str) and target in teacher.classes:
+        return teacher.classes.index(target)
+    if str(target).isdecimal() and int(target) < len(teacher.classes):
+        index, name = int(target), str(target)
         is_ambiguous = name in teacher.classes and teacher.classes.index(name) != index
-        if is_ambiguous and not isinstance(asked, ClassIndex):
+        if is_ambiguous and not isinstance(target, ClassIndex):
             raise OptionError(
-                f"target={index} has two meanings: the class named {name!r} (index {teacher.classes.index(name)}), and "
-                f"the class at index {index}, {teacher.classes[index]!r}. Give the name, in quotes: target={name!r} or "
+                f"target={index} is ambiguous: the class named {name!r} (index {teacher.classes.index(name)}), or "
+                f"the class at index {index}, {teacher.classes[index]!r}. Pass the name in quotes: target={name!r} or "
                 f"target={teacher.classes[index]!r}."
             )
         return index
-    raise UnknownNameError(unknown_name_message("target or class", str(asked), [*TARGETS, *teacher.classes]))
+    raise UnknownNameError(unknown_name_message("target or class", str(target), [*TARGETS, *teacher.classes]))
 
 
 def target_names(teacher: Teacher, rows: Sequence[Row], batch: Batch, target: Target) -> list[str]:
-    """What was explained, in words."""
+    """The explained target of each row in words: a class, `one against another`, `value` or the text of a span."""
     if target.kind == "value" or target.first is None:
         return ["value"] * len(rows)
     first = target.first.tolist()
@@ -130,5 +131,5 @@ def target_names(teacher: Teacher, rows: Sequence[Row], batch: Batch, target: Ta
     assert teacher.classes is not None
     names = teacher.classes
     if target.kind == "contrast":
-        return [f"{names[one]} against {names[other]}" for one, other in zip(first, second, strict=True)]
-    return [names[one] for one in first]
+        return [f"{names[class_index]} against {names[foil]}" for class_index, foil in zip(first, second, strict=True)]
+    return [names[class_index] for class_index in first]

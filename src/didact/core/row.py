@@ -1,4 +1,4 @@
-"""One example of a data set: inputs, an optional gold label, an optional rationale."""
+"""`Row`, one example of a data set: inputs, an optional gold label, an optional rationale."""
 
 import hashlib
 import json
@@ -27,15 +27,16 @@ class Box(NamedTuple):
     right: int
 
 
-# A class index, or several; a score; the acceptable answers of a reading row, best first.
+# A class index or several, a score, or the acceptable answers of a reading row, best first.
 Label: TypeAlias = int | float | tuple[int, ...] | tuple[Span, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One example. `rationale` is None where nobody marked one, and empty where nothing was found to mark.
+    """One example.
 
-    `alignments` belong to reading: pairs of spans, question and passage, that refer to the same thing.
+    `rationale` is None if the row was not annotated, and empty if annotators marked nothing. `alignments`, for reading,
+    are pairs of spans of question and passage that refer to the same thing.
     """
 
     id: str
@@ -50,39 +51,39 @@ class Row:
 
     @property
     def answers(self) -> tuple[Span, ...]:
-        """The acceptable answers of a reading row; none for other labels."""
-        return tuple(part for part in self.label if isinstance(part, Span)) if isinstance(self.label, tuple) else ()
+        """The acceptable answers of a reading row; empty for other labels."""
+        return tuple(span for span in self.label if isinstance(span, Span)) if isinstance(self.label, tuple) else ()
 
     @property
     def content(self) -> bytes:
-        """The inputs alone, as bytes: equal for two rows that a model cannot tell apart."""
+        """The inputs as bytes, equal for rows with equal inputs."""
         if self.image is not None:
             return str(self.image.shape).encode() + self.image.tobytes()
         return json.dumps(self.texts, ensure_ascii=False).encode()
 
 
 def fingerprint_of(rows: Iterable[Row]) -> str:
-    """A hash of everything the rows hold, in their order."""
+    """A hash of all fields of the rows, in order."""
     fingerprint = Fingerprint()
     fingerprint.update(rows)
     return str(fingerprint)
 
 
 class Fingerprint:
-    """What `fingerprint_of` gives, for rows that come some at a time."""
+    """The hash of `fingerprint_of`, computed incrementally."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
     def update(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            facts = [row.id, row.texts, row.label, row.rationale, row.alignments]
-            self._digest.update(json.dumps(facts, ensure_ascii=False, separators=(",", ":")).encode())
+            content = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            self._digest.update(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
             if row.image is not None:
                 self._digest.update(row.content)
 
     def add(self, text: str) -> None:
-        """Include something else that the rows depend on."""
+        """Add text that is not in the rows to the hash."""
         self._digest.update(text.encode())
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Seeds from names, so that a draw depends on what it is for and never on its place in a queue."""
+"""Seeds from names, so that a draw depends on its purpose and not on the order of draws."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def seed_from(*parts: object) -> int:
-    """A seed of 63 bits decided by the parts alone: `seed_from(0, "dropout", row.id)`."""
+    """A seed of 63 bits, a hash of the parts: `seed_from(0, "dropout", row.id)`."""
     text = "\x1f".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 

@@ -1,7 +1,7 @@
-"""Copies of a model that share its weights, so that several threads can explain it while its user calls it.
+"""Copies of a model that share its weights, so that several threads can explain it while the user calls it.
 
-An explainer puts hooks into a model, freezes its parameters, changes modes and the attention implementation. It does
-so in a copy of its own: new modules and configurations around the same storage. Copying moves no weights.
+Explainers add hooks, freeze parameters and change modes and the attention implementation. They do this in a copy: new
+modules and configurations around the same storage. Copying moves no weights.
 """
 
 import copy
@@ -14,29 +14,29 @@ import torch
 from torch import Tensor, nn
 
 T = TypeVar("T")
-_IS_COPY: Final = "_shares_weights"  # the mark of a copy: it belongs to one caller, and needs no other
-_PLAIN: Final = frozenset((bool, int, float, str, type(None)))  # attributes that cannot change: most of them
+_IS_COPY: Final = "_shares_weights"  # marks a copy, which belongs to one caller and is not copied again
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))  # immutable attributes, the most frequent
 _COMPILED: Final = "_compiled_call_impl"  # torch's compiled call of one module, bound to the original
 
 
 def shared_copy(teacher: T) -> T:
-    """The teacher as a caller's own: a model becomes a copy with the same weights; others stay what they are.
+    """A copy of a model that shares its weights. Other teachers, and copies, are returned unchanged.
 
-    Changes of weights in place are seen in the copy; hooks, modes, `requires_grad`, the configuration and attributes
-    of the copy are its own. A copy is returned as it is. Models that accelerate has spread share their modules: its
-    hooks put weights into the very modules that run.
+    In-place changes of the weights are visible in the copy. Hooks, modes, `requires_grad`, configuration and attributes
+    are separate. A model dispatched by accelerate shares its modules with the copy, because the hooks of accelerate
+    load weights into these modules.
     """
     if not isinstance(teacher, nn.Module) or getattr(teacher, _IS_COPY, False):
         return teacher
-    # Aliases of parameters made in inference mode could not take part in a gradient.
+    # Parameters created in inference mode cannot have gradients.
     with torch.inference_mode(False), torch.no_grad():
-        twin = _Copier(is_deep=not getattr(teacher, "is_dispatched", False)).module(teacher)
-    object.__setattr__(twin, _IS_COPY, True)
-    return twin  # type: ignore[return-value]
+        clone = _Copier(is_deep=not getattr(teacher, "is_dispatched", False)).module(teacher)
+    object.__setattr__(clone, _IS_COPY, True)
+    return clone  # type: ignore[return-value]
 
 
 class _Copier:
-    """Copies one tree of modules. What occurs twice in it (tied weights, shared modules) does so in the copy."""
+    """Copies a tree of modules. Tied weights and shared modules stay tied and shared."""
 
     def __init__(self, *, is_deep: bool) -> None:
         self.is_deep = is_deep
@@ -44,22 +44,24 @@ class _Copier:
 
     def module(self, module: nn.Module) -> nn.Module:
         if id(module) in self.copies:
-            known: nn.Module = self.copies[id(module)]
-            return known
-        if isinstance(module, torch.jit.ScriptModule):  # has no attributes of Python's to copy
+            copied: nn.Module = self.copies[id(module)]
+            return copied
+        if isinstance(module, torch.jit.ScriptModule):  # has no Python attributes to copy
             return module
-        twin = self.copies[id(module)] = object.__new__(type(module))
+        clone = self.copies[id(module)] = object.__new__(type(module))
         state = dict(vars(module))
         if self.is_deep:
-            state["_modules"] = {name: None if part is None else self.module(part) for name, part in _items(module)}
-            state["_parameters"] = {name: self._parameter(part) for name, part in dict(module._parameters).items()}
-        vars(twin).update({name: self._attribute(value) for name, value in state.items()})
+            state["_modules"] = {
+                name: None if member is None else self.module(member) for name, member in _items(module)
+            }
+            state["_parameters"] = {name: self._parameter(member) for name, member in dict(module._parameters).items()}
+        vars(clone).update({name: self._attribute(value) for name, value in state.items()})
         if state.get(_COMPILED) is not None:
-            vars(twin)[_COMPILED] = None
-        return twin
+            vars(clone)[_COMPILED] = None
+        return clone
 
     def _parameter(self, parameter: nn.Parameter | None) -> Any:
-        """An alias with its own `requires_grad`. Parameters of a class of their own (quantised ones) are shared."""
+        """A parameter on the same storage with its own `requires_grad`. Subclasses, as of quantisation, are shared."""
         if type(parameter) is not nn.Parameter:
             return parameter
         if id(parameter) not in self.copies:
@@ -67,7 +69,7 @@ class _Copier:
         return self.copies[id(parameter)]
 
     def _attribute(self, value: Any) -> Any:
-        """An attribute of a module: containers and configurations are copied, modules and parameters replaced."""
+        """An attribute for the copy: containers and configurations are copied, modules and parameters replaced."""
         if type(value) in _PLAIN:
             return value
         if id(value) in self.copies:
@@ -78,7 +80,7 @@ class _Copier:
             return MethodType(value.__func__, self.copies[id(value.__self__)])
         if type(value) in (dict, OrderedDict):
             return (
-                type(value)((key, self._attribute(part)) for key, part in value.copy().items())
+                type(value)((key, self._attribute(item)) for key, item in value.copy().items())
                 if value
                 else type(value)()
             )
@@ -89,11 +91,11 @@ class _Copier:
         return self._config(value) if _is_config(value) else value
 
     def _config(self, config: Any) -> Any:
-        twin = self.copies[id(config)] = copy.copy(config)
+        clone = self.copies[id(config)] = copy.copy(config)
         for name in config.sub_configs:
-            if _is_config(inner := vars(config).get(name)):
-                vars(twin)[name] = self._attribute(inner)
-        return twin
+            if _is_config(sub_config := vars(config).get(name)):
+                vars(clone)[name] = self._attribute(sub_config)
+        return clone
 
 
 def _items(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
@@ -101,5 +103,5 @@ def _items(module: nn.Module) -> list[tuple[str, nn.Module | None]]:
 
 
 def _is_config(value: object) -> bool:
-    """Whether this is a configuration of transformers, which core does not import."""
+    """Whether this is a transformers configuration. (core does not import transformers.)"""
     return isinstance(getattr(value, "sub_configs", None), Mapping) and hasattr(value, "model_type")

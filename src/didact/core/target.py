@@ -1,4 +1,4 @@
-"""Which number of the output is explained."""
+"""`Target`: the number of the output that is explained."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,10 +16,10 @@ Scale = Literal["logit", "probability", "log_probability"]
 
 @dataclass(frozen=True)
 class Target:
-    """One number per row: a class, a class against another, the score, or a span's start plus end.
+    """One number of the output per row: a class, a class minus another, the score, or start plus end of a span.
 
-    `first` is the class or the start token, `second` the class it is held against or the end token. `activation` makes
-    probabilities of logits: a class's among all (softmax), or by itself (sigmoid).
+    `first` is the class or the start token, `second` the other class or the end token. `activation` turns logits into
+    probabilities: softmax over all classes, or a sigmoid per class.
     """
 
     kind: Literal["label", "contrast", "value", "span"]
@@ -55,7 +55,7 @@ class Target:
 
     @classmethod
     def predicted(cls, task: Task, logits: Float[Tensor, "batch *output"], *, scale: Scale = "logit") -> "Target":
-        """The default: the predicted class's logit, the score, or start plus end logit of the predicted span."""
+        """The default target: the logit of the predicted class, the score, or start plus end of the predicted span."""
         return task.predicted_target(logits, scale=scale)
 
     def select(self, indices: Int[Tensor, " chosen"]) -> "Target":
@@ -64,11 +64,11 @@ class Target:
         return replace(self, first=first, second=second)
 
     def to(self, device: torch.device) -> "Target":
-        first, second = (None if part is None else part.to(device) for part in (self.first, self.second))
+        first, second = (None if index is None else index.to(device) for index in (self.first, self.second))
         return replace(self, first=first, second=second)
 
     def of(self, logits: Float[Tensor, "batch *output"]) -> Float[Tensor, " batch"]:
-        """The explained number of each row."""
+        """The value of the target for each row, a function of the logits."""
         if self.kind == "value":
             return logits[:, 0]
         if self.scale == "probability":
@@ -82,21 +82,21 @@ class Target:
         rows = torch.arange(len(logits), device=logits.device)
         if self.kind == "span":
             return logits[rows, 0, self.first] + logits[rows, 1, self.second]
-        chosen = logits[rows, self.first]
-        return chosen if self.second is None else chosen - logits[rows, self.second]
+        values = logits[rows, self.first]
+        return values if self.second is None else values - logits[rows, self.second]
 
 
 def activated(logits: Float[Tensor, "batch *output"], activation: Activation) -> Float[Tensor, "batch *output"]:
-    """Probabilities."""
+    """The logits as probabilities."""
     return logits.softmax(-1) if activation == "softmax" else logits.sigmoid()
 
 
 def best_span(
     logits: Float[Tensor, "batch 2 token"], *, longest: int = 30
 ) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
-    """First and last token of the best span: start before end, at most `longest` tokens."""
+    """First and last token of the span with the largest sum of logits, of at most `longest` tokens."""
     length = logits.shape[-1]
     sums = logits[:, 0, :, None] + logits[:, 1, None, :]
     allowed = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu().tril(longest - 1)
-    best = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(-1)
-    return best // length, best % length
+    index = sums.masked_fill(~allowed, -torch.inf).flatten(1).argmax(-1)
+    return index // length, index % length

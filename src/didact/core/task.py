@@ -1,4 +1,4 @@
-"""The table of tasks: what a row holds, what a model answers, how an answer is measured. Each is a file of `tasks`."""
+"""The table of tasks. `didact.core.tasks` has one module per kind of task."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from didact.registry import unknown_name_message
 
 TASKS: Final[dict[str, Task]] = {task.name: task for task in (CLASSIFICATION, PAIR, REGRESSION, READING, IMAGE)}
 
-_NOT_YET: Final = {
+_UNSUPPORTED: Final = {
     "generation": "a generated text has no single output to simulate",
     "token_classification": "it has one label per token, and a student is judged by one answer per row",
     "multi_label": "several labels at once have no single predicted class",
@@ -21,10 +21,12 @@ _NOT_YET: Final = {
 
 
 def task_named(name: str) -> Task:
-    """The task called `name`. The kinds that are not served yet are refused by name, with the reason."""
+    """The task with this name. Raises `UnsupportedError`, with the reason, for kinds of task that didact lacks."""
     if name in TASKS:
         return TASKS[name]
-    plain = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")
-    if plain in _NOT_YET:
-        raise UnsupportedError(f"Task {name!r} is not supported: {_NOT_YET[plain]}. Supported: {', '.join(TASKS)}.")
+    normalised = name.replace("-", "_").replace("multilabel", "multi_label").removesuffix("_classification_multi")
+    if normalised in _UNSUPPORTED:
+        raise UnsupportedError(
+            f"Task {name!r} is not supported: {_UNSUPPORTED[normalised]}. Supported: {', '.join(TASKS)}."
+        )
     raise UnknownNameError(unknown_name_message("task", name, TASKS))

@@ -1,4 +1,4 @@
-"""How many threads torch computes with."""
+"""The number of threads of torch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ import torch
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """While this lasts torch computes with `count` threads. Another number changes the last digits."""
-    before = torch.get_num_threads()
+    """A context in which torch uses `count` threads. Another number changes the last digits of results."""
+    previous = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)

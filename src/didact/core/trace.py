@@ -1,4 +1,4 @@
-"""What one forward pass leaves for explainers and students to read."""
+"""`Trace`: logits, attention and hidden states of one forward pass."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -6,22 +6,22 @@ from typing import Literal, TypeAlias
 from jaxtyping import Float
 from torch import Tensor
 
-# What a model is asked to keep beside its logits. A full matrix of 512 x 512 exists only when it is asked for.
+# The fields of `Trace` that a model records on request. Full attention matrices (512 × 512) exist only then.
 TraceField: TypeAlias = Literal["mean", "reading", "full", "weights", "hidden"]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Logits, and what was listened for.
+    """The logits of a batch, and the fields that `listen` requested.
 
-    `logits` are one per class, one score, or for reading a start and an end logit per token (minus infinity where no
-    answer can lie). Layers are numbered in the order they are called.
+    `logits` are one per class, one score, or for reading a start and an end logit per token (minus infinity outside the
+    passage). Layers are in the order in which they are called.
 
-    - `mean`: attention logits before softmax, each key's averaged over the queries that may see it.
-    - `reading`: log-probabilities with which the position that the model answers from attends to each token.
-    - `full`: attention logits of every query and key, minus infinity where the model does not look.
-    - `weights`: one tensor per layer, the very attention weights the model goes on with: a gradient can be taken there.
-    - `hidden`: the input of the first layer and the output of each layer, again the very tensors.
+    - `mean`: attention logits (before the softmax) of each key, averaged over the queries that may attend to it.
+    - `reading`: log attention probabilities from the pooling position to each token.
+    - `full`: attention logits of every query and key, minus infinity where attention is masked.
+    - `weights`: the attention probabilities of each layer. The model computes with these tensors, so gradients flow.
+    - `hidden`: the input of the first layer and the output of each layer, also the tensors of the model itself.
     """
 
     logits: Float[Tensor, "batch *output"]

@@ -1,7 +1,7 @@
-"""Words, the same for every tokenizer: runs of letters and digits, and single other signs.
+"""Words that do not depend on a tokenizer: runs of letters and digits, and single other signs.
 
-Model pieces are tied to words and to rationales by the characters they cover, so that two models with different
-tokenizers speak of the same words. A word is keyed by (segment, word): pair inputs never merge.
+Tokens are matched with words and rationales by the characters they cover, so models with different tokenizers share
+the same words. Words are identified by segment and number, so the words of two texts never merge.
 """
 
 import re
@@ -28,28 +28,28 @@ def words_of(texts: Sequence[str]) -> list[Span]:
 def word_index(
     texts: Sequence[str], segments: Int[np.ndarray, " token"], offsets: Int[np.ndarray, "token 2"]
 ) -> Int[np.ndarray, " token"]:
-    """For each piece the number, within its segment, of the word that holds its first visible character; else -1.
+    """For each token, the number within its text of the word with its first visible character; -1 without one.
 
-    A piece of white space alone belongs to no word. A piece that spans several words belongs to the first.
+    White space belongs to no word. A token that spans several words belongs to the first.
     """
-    found = np.full(len(segments), -1, dtype=np.int64)
+    word_indices = np.full(len(segments), -1, dtype=np.int64)
     for segment, text in enumerate(texts):
         starts, ends = np.array([word[1:] for word in words(text)], dtype=np.int64).reshape(-1, 2).T
-        here = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
-        if not len(ends) or not len(here):
+        pieces = np.flatnonzero((segments == segment) & (offsets[:, 1] > offsets[:, 0]))
+        if not len(ends) or not len(pieces):
             continue
         # The first word that ends after the piece starts; it must also start before the piece ends.
-        nearest = np.searchsorted(ends, offsets[here, 0], side="right")
+        nearest = np.searchsorted(ends, offsets[pieces, 0], side="right")
         inside = nearest < len(ends)
-        inside[inside] &= starts[nearest[inside]] < offsets[here[inside], 1]
-        found[here[inside]] = nearest[inside]
-    return found
+        inside[inside] &= starts[nearest[inside]] < offsets[pieces[inside], 1]
+        word_indices[pieces[inside]] = nearest[inside]
+    return word_indices
 
 
 def touches(
     spans: Iterable[Span], segments: Int[np.ndarray, " token"], offsets: Int[np.ndarray, "token 2"]
 ) -> Bool[np.ndarray, " token"]:
-    """Whether each piece shares a character with any of the spans."""
+    """Whether each token shares a character with any of the spans."""
     marked = np.zeros(len(segments), dtype=bool)
     for span in spans:
         marked |= (segments == span.segment) & (offsets[:, 0] < span.end) & (offsets[:, 1] > span.start)
@@ -65,7 +65,7 @@ def patches_touched(boxes: Iterable[Box], *, size: int, grid: tuple[int, int]) -
 
 
 def squares_of(row: Row, *, patch: int | None = None) -> list[Box]:
-    """Squares that tile a row's image, row by row; what is left at the right and at the bottom belongs to none."""
+    """Squares that tile the image of a row, row by row. A remainder at the right and bottom belongs to no square."""
     assert row.image is not None
     height, width = row.image.shape[:2]
     size = patch or max(height // 8, 1)

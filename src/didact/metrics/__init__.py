@@ -1,10 +1,10 @@
-"""Metrics of explanations: one number per row, NaN where a row has none.
+"""Metrics of explanations: one number per row, NaN where undefined.
 
-`METRICS` lists them as plain text with bounds, direction, needs and paper; nothing is imported before it is asked for.
-`faithfulness`, `plausibility` and `stability` compute them, `probe` asks the teacher for the first. `agreement` and
-`prediction` compare two methods on the same rows. To add one: a class in one of the modules, an entry in `METRICS`, a
-line in docs/metrics.md and a test in tests/metrics. Packages outside add theirs through the entry point group
-`didact.metrics`.
+`METRICS` lists them with bounds, direction, needs and paper, and imports a metric on first use. `faithfulness`,
+`plausibility` and `stability` compute them; `ranked` and `probe` have the ranked units and the teacher's answers for
+`faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks these rows. To
+add a metric, write a class in one of these modules, an entry in `METRICS`, a line in docs/metrics.md and a test in
+tests/metrics. Other packages add metrics through the entry point group `didact.metrics`.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from typing import Final, Literal
 from didact.registry import Entry, Registry
 
 Better = Literal["higher", "lower"]
-Room = Literal["faithfulness", "plausibility", "stability"]
+Property = Literal["faithfulness", "plausibility", "stability"]
 
 
 @dataclass(frozen=True)
 class MetricEntry(Entry):
-    """What a reader needs to compare a metric's answers. `needs` is what the explanations do not hold.
+    """What a reader needs to interpret a metric. `needs` is what it uses besides the explanations.
 
-    `version` is part of the key of stored scores: raise it when the same options give other numbers.
+    `version` is part of the key of stored values: increase it when the same options give other values.
     """
 
-    measures: Room
+    measures: Property
     bounds: tuple[float, float]
     better: Better
     needs: tuple[str, ...]

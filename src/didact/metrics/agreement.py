@@ -1,9 +1,9 @@
-"""How far methods agree about the same rows: one number per row and pair of methods, NaN where there is none.
+"""Agreement of methods on the same rows: one number per row and pair of methods, NaN where undefined.
 
-`AGREEMENT` lists the measures as plain text. Each is a function of the scores of rows that are equally long, for all
-pairs of methods at once; `agreement` cuts ragged explanations into such blocks. Those that need a teacher are classes
-that ask it (metrics/prediction.py). To add one: a function, a line in the table, and it is in the contract suite of
-tests/metrics/test_agreement.py.
+`AGREEMENT` lists the measures. Each is a function of the scores of rows with equal numbers of units, for all pairs of
+methods at once; `agreement` divides ragged explanations into such blocks. Measures that need a teacher are classes
+(metrics/prediction.py). To add a measure, write a function and a line in the table, which puts it into the contract
+suite of tests/metrics/test_agreement.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,27 +14,29 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from didact.errors import OptionError, ShapeError
+from didact.errors import OptionError
+from didact.metrics.same_units import check_same_units
 from didact.option_types import check_option_types, renamed_option
 from didact.registry import Entry, Registry, Spec, checked_options, parse_spec
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import top_count
 
-if TYPE_CHECKING:  # torch is imported only where a teacher is asked
+if TYPE_CHECKING:  # torch is imported only for measures that need a teacher
     from didact.metrics.prediction import Prediction
     from didact.metrics.probe import Probe
 
-BLOCK: Final = 1_000_000  # rows × methods² × units held at a time: 8 MB, a few times over
+BLOCK: Final = 1_000_000  # rows × methods² × units per block: a few arrays of 8 MB
 BY: Final = ("auto", "signed", "size")
 
 
 @dataclass(frozen=True)
 class MeasureEntry(Entry):
-    """A measure's ends, what it is, who proposed it, what ties do to it, and where it is NaN.
+    """An agreement measure: its bounds, description and paper, how it treats ties, and where it is NaN.
 
-    `needs_signs`: it looks at nothing but signs, so it has no answer for methods without them. `needs_teacher`: it asks
-    the teacher about what methods choose. `usual` is what it compares unless told: sizes, or scores with their signs.
-    `version` is part of the key of stored values: raise it when the same options give other numbers.
+    `needs_signs` is true for measures of signs only, which are undefined for methods without signs. `needs_teacher` is
+    true for measures that compare the teacher's predictions. `usual` is what `by=auto` compares: `size` (absolute
+    scores) or `signed`. `version` is part of the key of stored values: increase it when the same options give other
+    values.
     """
 
     bounds: tuple[float, float]
@@ -48,8 +50,8 @@ class MeasureEntry(Entry):
     version: int = 1
 
 
-def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **more: Any) -> MeasureEntry:
-    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, **more)
+def _entry(name: str, low: float, about: str, paper: str, ties: str, undefined: str, **options: Any) -> MeasureEntry:
+    return MeasureEntry(f"didact.metrics.agreement:{name}", (low, 1.0), about, paper, ties, undefined, **options)
 
 
 _CONSTANT: Final = "one unit; all scores of a method equal"
@@ -58,14 +60,14 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
     "measure of agreement",
     {
         "kendall": _entry(
-            "kendall", -1, "Kendall's τ-b: pairs of units in the same order less those in opposite order",
-            "Kendall 1945; Neely et al. 2022", "tied pairs count for neither side, and less is divided by", _CONSTANT,
+            "kendall", -1, "Kendall's τ-b: pairs of units in the same order minus pairs in opposite order",
+            "Kendall 1945; Neely et al. 2022", "tied pairs count for neither side and shrink the divisor", _CONSTANT,
         ),
         "spearman": _entry(
             "spearman", -1, "correlation of ranks", "Spearman 1904", "tied units share their mean rank", _CONSTANT,
         ),
         "pearson": _entry(
-            "pearson", -1, "correlation of the scores themselves", "Pearson 1895", "ties mean nothing", _CONSTANT,
+            "pearson", -1, "correlation of the scores themselves", "Pearson 1895", "ties have no effect", _CONSTANT,
         ),
         "weighted_tau": _entry(
             "weighted_tau", -1, "Kendall's τ-b with a unit of rank r weighing 1/r: the top counts most",
@@ -74,23 +76,23 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
         ),
         "top_overlap": _entry(
             "top_overlap", 0, "share of the k highest units that both have in common", "Pruthi et al. 2022, Table 1",
-            "at the cut the first in reading order are in", f"{_CONSTANT}; k leaves no unit out",
+            "of units tied at rank k, the first in the text count", f"{_CONSTANT}; k includes all units",
         ),
         "top_tau": _entry(
             "top_tau", -1, "order of the k highest units: 1 for the same list, −1 for the farthest apart",
             "Fagin et al. 2003, 2004",
-            "at the cut the first in reading order are in; a pair tied in one list alone costs p", _CONSTANT,
+            "of units tied at rank k, the first in the text count; a pair tied in one list alone costs p", _CONSTANT,
         ),
         "sign": _entry(
             "sign", 0, "share of units with the same sign, of those where neither score is 0",
-            "Krishna et al. 2022", "none", "a method without signs; no unit where both scores are not 0",
+            "Krishna et al. 2022", "none", "a method without signs; no unit with two scores other than 0",
             needs_signs=True, usual="signed",
         ),
         "prediction": MeasureEntry(
             "didact.metrics.prediction:Prediction", (0.0, 1.0),
-            "share of rows of which the teacher predicts the same from the k highest units of either alone",
-            "Situ et al. 2021", "at the cut the first in reading order are in",
-            f"{_CONSTANT}; k leaves no unit out", needs_teacher=True, usual="signed",
+            "share of rows of which the teacher predicts the same class from the k highest units of each",
+            "Situ et al. 2021", "of units tied at rank k, the first in the text count",
+            f"{_CONSTANT}; k includes all units", needs_teacher=True, usual="signed",
         ),
     },
     group="didact.agreement",
@@ -98,117 +100,74 @@ AGREEMENT: Registry[MeasureEntry] = Registry(
 
 
 def agreement(
-    maps: Sequence[Explanations],
+    explanations: Sequence[Explanations],
     measure: str | Spec = "kendall",
     *,
     by: str = "auto",
     names: Sequence[str] | None = None,
     probe: "Probe | None" = None,
 ) -> Float[np.ndarray, "row method method"]:
-    """The measure of each pair of methods on each row. All must explain the same rows, in order, on the same units.
+    """The measure of each pair of methods on each row. All must explain the same rows and units, in the same order.
 
-    `by` says what is compared: the sizes of scores without their signs (`size`), or scores as they are (`signed`).
-    `auto` is `size`, as in Neely et al., and `signed` for `sign` and `prediction`: what two methods get never depends
-    on which others stand beside them. `names` are what methods are called in errors. `probe` is the teacher, ready to
-    be asked about the rows, for measures that need one.
+    `by` is what is compared: absolute scores (`size`) or scores with their signs (`signed`). `auto` is `size`, as in
+    Neely et al., and `signed` for `sign` and `prediction`, so that the value of a pair does not depend on the other
+    methods. `names` are the names of the methods in errors. `probe` has the teacher and the rows, for measures that
+    need a teacher. Raises `ShapeError` for different rows or units, and `OptionError` without a needed `probe`.
     """
     spec = parse_measure(measure)
     is_signed = resolve_by(spec, by) == "signed"
-    check_same_units(maps, names or [one.method for one in maps])
+    check_same_units(explanations, names or [explanation.method for explanation in explanations])
     if AGREEMENT[spec.name].needs_teacher:
         if probe is None:
             raise OptionError(missing_teacher_message(spec))
-        asks: Prediction = AGREEMENT.load(spec.name)(**spec.options)
-        return asks(maps, probe, by_size=not is_signed)
+        prediction: Prediction = AGREEMENT.load(spec.name)(**spec.options)
+        return prediction(explanations, probe, by_size=not is_signed)
     compute = partial(AGREEMENT.load(spec.name), **spec.options)
-    scores = np.stack([one.scores if is_signed else np.abs(one.scores) for one in maps])
-    bounds = maps[0].bounds
-    found = np.full((len(maps[0]), len(maps), len(maps)), np.nan)
-    for rows, units in _blocks(bounds, len(maps)):
-        places = bounds[:-1][rows, None] + np.arange(units)
-        found[rows] = compute(np.ascontiguousarray(scores[:, places].swapaxes(0, 1)))
+    scores = np.stack([explanation.scores if is_signed else np.abs(explanation.scores) for explanation in explanations])
+    bounds = explanations[0].bounds
+    values = np.full((len(explanations[0]), len(explanations), len(explanations)), np.nan)
+    for rows, units in _blocks(bounds, len(explanations)):
+        indices = bounds[:-1][rows, None] + np.arange(units)
+        values[rows] = compute(np.ascontiguousarray(scores[:, indices].swapaxes(0, 1)))
     if AGREEMENT[spec.name].needs_signs:
-        unsigned = np.array([one.kind != "signed" for one in maps])
-        found[:, unsigned[:, None] | unsigned] = np.nan
-    return found
+        unsigned = np.array([explanation.kind != "signed" for explanation in explanations])
+        values[:, unsigned[:, None] | unsigned] = np.nan
+    return values
 
 
 def parse_measure(measure: str | Spec) -> Spec:
-    """The measure with its options, if both are known."""
+    """Parse a measure and check its options. Raises an error for unknown names, options and values."""
     spec = parse_spec(measure) if isinstance(measure, str) else measure
     function = AGREEMENT.load(spec.name)
     if AGREEMENT[spec.name].needs_teacher:
         spec = Spec(spec.name, renamed_option(spec.options, "remove", "replace"))
     checked_options(spec.options, function, of=spec.name)
     check_option_types(spec.options, function, of=spec.name)
-    # Made, or asked about nothing, it already refuses values it cannot take.
+    # Constructing it, or calling it on zeros, raises an error for invalid values of options.
     function(*([] if AGREEMENT[spec.name].needs_teacher else [np.zeros((1, 2, 2))]), **spec.options)
     return spec
 
 
 def missing_teacher_message(spec: Spec) -> str:
-    """What is said where a measure asks a teacher and there is none."""
+    """The error message for a measure that needs a teacher."""
     return (
         f"Measure {str(spec)!r} asks the teacher what it predicts from the units that methods choose, and none was "
-        "given. Give the one that was explained: teacher=… (--model)."
+        "given. Pass the one that was explained: teacher=… (--model)."
     )
 
 
 def resolve_by(spec: Spec, by: str) -> str:
-    """What `by` means for this measure: `signed` or `size`."""
+    """Resolve `by` to `signed` or `size` for this measure."""
     if by not in BY:
-        raise OptionError(f"Option 'by' is {', '.join(BY[:-1])} or {BY[-1]}, not {by!r}.")
+        raise OptionError(f"Option 'by' must be {', '.join(BY[:-1])} or {BY[-1]}, got {by!r}.")
     needs_signs = AGREEMENT[spec.name].needs_signs
     if needs_signs and by == "size":
-        raise OptionError(f"Measure {spec.name!r} compares signs, and by='size' takes them away. Leave `by` out.")
+        raise OptionError(f"Measure {spec.name!r} compares signs, which by='size' removes. Leave `by` out.")
     return AGREEMENT[spec.name].usual if by == "auto" else by
 
 
-def check_same_units(maps: Sequence[Explanations], names: Sequence[str]) -> None:
-    """An error that names the first row on which two methods did not score the same units."""
-    if len(maps) < 2:
-        raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(maps)}.")
-    first = maps[0]
-    for other, name in zip(maps[1:], names[1:], strict=True):
-        if other.ids != first.ids:
-            raise ShapeError(f"{names[0]!r} and {name!r} do not explain the same rows in the same order.")
-        row = _first_difference(first, other)
-        if row is None:
-            continue
-        one, two = first[row], other[row]
-        if one.texts != two.texts:
-            raise ShapeError(
-                f"{names[0]!r} and {name!r} explain other texts under the same id: row {one.id!r} reads "
-                f"{_start(one.texts)} here and {_start(two.texts)} there."
-            )
-        raise ShapeError(
-            f"{names[0]!r} and {name!r} score other units: row {one.id!r} has {len(one)} here ({_start(one.tokens)}) "
-            f"and {len(two)} there ({_start(two.tokens)}). Join pieces to words (level='word'), or explain both with "
-            "the same tokenizer and the same options level and special."
-        )
-
-
-def _first_difference(first: Explanations, other: Explanations) -> int | None:
-    if first.task != other.task:
-        raise ShapeError(f"{first!r} and {other!r} are of tasks {first.task} and {other.task}: compare them apart.")
-    is_other = np.array([one != two for one, two in zip(first.texts, other.texts, strict=True)], dtype=bool)
-    is_other |= np.diff(first.bounds) != np.diff(other.bounds)
-    stop = int(np.flatnonzero(is_other)[0]) if is_other.any() else len(first)  # before it all rows stand alike
-    units = int(first.bounds[stop])
-    moved = first.segments[:units] != other.segments[:units]
-    moved |= (first.offsets[:units] != other.offsets[:units]).any(1)
-    if moved.any():
-        return int(np.searchsorted(first.bounds, np.flatnonzero(moved)[0], side="right")) - 1
-    return stop if stop < len(first) else None
-
-
-def _start(parts: Sequence[str]) -> str:
-    words = " | ".join(parts)
-    return repr(words if len(words) <= 40 else words[:39] + "…")
-
-
 def _blocks(bounds: Int[np.ndarray, " bound"], methods: int) -> Iterator[tuple[Int[np.ndarray, " row"], int]]:
-    """Rows of one length at a time, few enough to stay within BLOCK. Rows without units are in none."""
+    """Blocks of rows with the same number of units, of at most BLOCK entries. Rows without units are skipped."""
     lengths = np.diff(bounds)
     for units in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == units)
@@ -217,13 +176,13 @@ def _blocks(bounds: Int[np.ndarray, " bound"], methods: int) -> Iterator[tuple[I
             yield rows[start : start + size], units
 
 
-# -- the measures: scores of rows equally long in, all pairs of methods out ------------------------------------------
+# -- measures: from the scores of rows with equal numbers of units to all pairs of methods ---------------------------
 
 
 def kendall(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
-    """τ-b. With the order of each pair of units as −1, 0 or 1, it is the cosine of two methods' orders."""
+    """Kendall's τ-b, the cosine of two methods' orders of all pairs of units (−1, 0 or 1)."""
     agreed = np.zeros((*scores.shape[:2], scores.shape[1]))
-    for order in _orders(_places(scores)):
+    for order in _orders(_dense_ranks(scores)):
         agreed += order @ order.swapaxes(1, 2)
     return _cosines(agreed)
 
@@ -236,7 +195,7 @@ def spearman(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, 
 
 
 def pearson(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
-    """r. Scores are first brought to the range from 0 to 1, so that neither huge nor tiny ones lose anything."""
+    """Pearson's r, of scores rescaled to the range from 0 to 1, which avoids overflow and underflow."""
     largest = np.abs(scores).max(-1, keepdims=True)
     scores = np.divide(scores, largest, out=np.zeros_like(scores), where=largest > 0)
     scores = scores - scores.min(-1, keepdims=True)
@@ -247,120 +206,119 @@ def pearson(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "
 
 
 def weighted_tau(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
-    """Vigna's τ with additive hyperbolic weights, as `scipy.stats.weightedtau` has it.
+    """Vigna's τ with additive hyperbolic weights, as in `scipy.stats.weightedtau`.
 
-    The mean of two: with units ranked by one method (ties by the other), and the reverse. A pair weighs what its two
-    units weigh together, so what is needed of each unit is how far the methods agree on the pairs it is in.
+    The mean of two values: with weights by the ranks of the one method (ties by the other) and the reverse. The weight
+    of a pair is the sum of those of its units, so the agreement on all pairs that contain a unit suffices.
     """
-    places = _places(scores)
+    ranks = _dense_ranks(scores)
     rows, methods, units = scores.shape
     agreed = np.empty((units, rows, methods, methods))
-    apart = np.empty((units, rows, methods))
+    ordered = np.empty((units, rows, methods))
     for unit in range(units):
-        order = np.sign(places - places[..., unit, None])
+        order = np.sign(ranks - ranks[..., unit, None])
         agreed[unit] = order @ order.swapaxes(1, 2)
-        apart[unit] = np.abs(order).sum(-1)
-    whole = places.astype(np.int64)
-    keys = whole[:, :, None] * units + whole[:, None]
-    best_first = np.argsort(-keys, axis=-1)  # units tied in both agree alike, so their order does not matter
+        ordered[unit] = np.abs(order).sum(-1)
+    integer_ranks = ranks.astype(np.int64)
+    keys = integer_ranks[:, :, None] * units + integer_ranks[:, None]
+    best_first = np.argsort(-keys, axis=-1)  # units tied in both have equal agreement, so their order does not matter
     weights = np.empty(keys.shape)
     np.put_along_axis(weights, best_first, np.broadcast_to(1 / np.arange(1.0, units + 1), keys.shape), axis=-1)
-    above = np.einsum("rabu,urab->rab", weights, agreed)
-    own = np.einsum("rabu,ura->rab", weights, apart)
-    others = np.einsum("rabu,urb->rab", weights, apart)
-    below = np.sqrt(own * others)
-    one_way = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return np.clip((one_way + one_way.swapaxes(1, 2)) / 2, -1, 1)
+    numerator = np.einsum("rabu,urab->rab", weights, agreed)
+    first_weight = np.einsum("rabu,ura->rab", weights, ordered)
+    second_weight = np.einsum("rabu,urb->rab", weights, ordered)
+    denominator = np.sqrt(first_weight * second_weight)
+    one_sided = np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
+    return np.clip((one_sided + one_sided.swapaxes(1, 2)) / 2, -1, 1)
 
 
 def top_overlap(
     scores: Float[np.ndarray, "row method unit"], *, k: float = 0.1
 ) -> Float[np.ndarray, "row method method"]:
-    """|A ∩ B| / k for the k highest units of each. `k` is a number of units, or a share of them, rounded up."""
+    """|A ∩ B| / k for the k highest units of each. `k` is a number of units, or a share, rounded up."""
     size = top_count(k, scores.shape[-1])
-    if size >= scores.shape[-1]:  # all units are in both, whatever the scores
+    if size >= scores.shape[-1]:  # both sets contain all units
         return np.full((*scores.shape[:2], scores.shape[1]), np.nan)
     inside = _top(scores, size).astype(np.float64)
-    return _where_ordered(inside @ inside.swapaxes(1, 2) / size, scores)
+    return _nan_where_constant(inside @ inside.swapaxes(1, 2) / size, scores)
 
 
 def top_tau(
     scores: Float[np.ndarray, "row method unit"], *, k: float = 0.1, p: float = 0.5
 ) -> Float[np.ndarray, "row method method"]:
-    """1 − 2 K / K_max, with K Fagin's distance between the lists of the k highest units (K^(p), both papers).
+    """1 − 2 K / K_max, where K is Fagin's distance K^(p) between the lists of the k highest units.
 
-    Over all pairs of units that are in at least one list: 1 if the lists order them oppositely, p if just one of them
-    orders them, 0 otherwise; what is not in a list lies below it, unordered. Each list has exactly k units, fewer only
-    where the row has fewer. K_max = k (k − 1) / 2 + e (k + (p − 1/2) (e − 1)), with e = min(k, units − k), is the
-    distance of two lists that share as little as they can, what they share below the rest and turned around. With all
-    units in the lists and no ties, this is Kendall's τ. Chance does not give 0: short lists from many units seldom
-    meet, and then lie near −1.
+    K sums over all pairs of units in at least one list: 1 if the lists order them oppositely, p if only one list orders
+    them, else 0. Units outside a list rank below it, unordered. Each list has exactly k units, or all units of shorter
+    rows. K_max = k (k − 1) / 2 + e (k + (p − 1/2) (e − 1)), with e = min(k, units − k), is the largest distance: lists
+    that share as few units as possible, with the shared ones last and in reverse order. With all units and no ties
+    this is Kendall's τ. Random lists do not give 0: short lists from many units rarely overlap and give values near −1.
     """
     if not 0 <= p <= 1:
-        raise OptionError(f"Option 'p' of top_tau lies between 0 and 1, not {p!r}.")
+        raise OptionError(f"Option 'p' of top_tau must be between 0 and 1, got {p!r}.")
     units = scores.shape[-1]
     size = min(top_count(k, units), units)
     inside = _top(scores, size)
-    lists = np.where(inside, _places(scores) + 1, 0)
+    list_ranks = np.where(inside, _dense_ranks(scores) + 1, 0)
     shape = (*scores.shape[:2], scores.shape[1])
     agreed, both, single = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    for order in _orders(lists.astype(np.float32)):
+    for order in _orders(list_ranks.astype(np.float32)):
         agreed += order @ order.swapaxes(1, 2)
         ordered = np.abs(order)
         both += ordered @ ordered.swapaxes(1, 2)
         single += ordered.sum(-1)
     marks = inside.astype(np.float64)
-    apart = size - marks @ marks.swapaxes(1, 2)  # units that only the one list has; as many as only the other has
-    # A unit of one list and one of neither are no pair of Fagin's, and were counted as ordered by one list alone.
-    strangers = 2 * apart * (units - size - apart)
-    distance = (both - agreed) / 2 + p * (single[:, :, None] + single[:, None] - 2 * both - strangers)
-    least = min(size, units - size)
-    largest = size * (size - 1) / 2 + least * (size + (p - 0.5) * (least - 1))
+    exclusive = size - marks @ marks.swapaxes(1, 2)  # units in one list only; the same number for both lists
+    # Pairs of a unit in one list and a unit in neither do not count in K, but were counted in `single`.
+    unpaired = 2 * exclusive * (units - size - exclusive)
+    distance = (both - agreed) / 2 + p * (single[:, :, None] + single[:, None] - 2 * both - unpaired)
+    smaller = min(size, units - size)
+    largest = size * (size - 1) / 2 + smaller * (size + (p - 0.5) * (smaller - 1))
     if not largest:
         return np.full(shape, np.nan)
-    return _where_ordered(1 - 2 * distance / largest, scores)
+    return _nan_where_constant(1 - 2 * distance / largest, scores)
 
 
 def sign(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method method"]:
-    """The share of equal signs where neither is 0."""
+    """The share of units with equal signs, of those where neither score is 0."""
     signs = np.sign(scores)
-    sized = np.abs(signs)
-    counted = sized @ sized.swapaxes(1, 2)
+    is_nonzero = np.abs(signs)
+    counted = is_nonzero @ is_nonzero.swapaxes(1, 2)
     equal = (counted + signs @ signs.swapaxes(1, 2)) / 2
     return np.divide(equal, counted, out=np.full(counted.shape, np.nan), where=counted > 0)
 
 
-def _places(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method unit"]:
-    """0 for the lowest score, equal ones alike, without gaps: differences then neither over- nor underflow."""
+def _dense_ranks(scores: Float[np.ndarray, "row method unit"]) -> Float[np.ndarray, "row method unit"]:
+    """Ranks from 0 for the lowest score, without gaps; ties are equal. Differences cannot overflow or underflow."""
     from scipy import stats
 
     return (stats.rankdata(scores, method="dense", axis=-1) - 1).astype(np.float32)  # exact up to 16 million units
 
 
-def _orders(places: Float[np.ndarray, "row method unit"]) -> Iterator[Float[np.ndarray, "row method pair"]]:
-    """−1, 0 or 1 for each pair of units, one unit with all later ones at a time: all at once grow with units²."""
-    for unit in range(places.shape[-1] - 1):
-        yield np.sign(places[..., unit + 1 :] - places[..., unit, None])
+def _orders(ranks: Float[np.ndarray, "row method unit"]) -> Iterator[Float[np.ndarray, "row method pair"]]:
+    """The order of each pair of units (−1, 0 or 1), one unit with all later ones at a time to save memory."""
+    for unit in range(ranks.shape[-1] - 1):
+        yield np.sign(ranks[..., unit + 1 :] - ranks[..., unit, None])
 
 
 def _top(scores: Float[np.ndarray, "row method unit"], size: int) -> Bool[np.ndarray, "row method unit"]:
-    """Exactly `size` units, the highest; of equal ones the first."""
+    """A mask of exactly `size` highest units; of tied units the first."""
     best = np.argsort(-scores, axis=-1, kind="stable")[..., :size]
     inside = np.zeros(scores.shape, dtype=bool)
     np.put_along_axis(inside, best, values=True, axis=-1)
     return inside
 
 
-def _where_ordered(
+def _nan_where_constant(
     values: Float[np.ndarray, "row method method"], scores: Float[np.ndarray, "row method unit"]
 ) -> Float[np.ndarray, "row method method"]:
-    """NaN where a method ranks nothing, since all its scores are equal."""
-    flat = (scores == scores[..., :1]).all(-1)
-    return np.where(flat[:, :, None] | flat[:, None], np.nan, values)
+    """The values, with NaN where all scores of a method are equal."""
+    is_constant = (scores == scores[..., :1]).all(-1)
+    return np.where(is_constant[:, :, None] | is_constant[:, None], np.nan, values)
 
 
 def _cosines(products: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "row method method"]:
-    """Products of vectors over their lengths; NaN where a length is 0."""
+    """Cosines from scalar products; NaN where a vector is 0."""
     squares = np.einsum("rmm->rm", products)
     lengths = np.sqrt(squares[:, :, None] * squares[:, None])
     return np.clip(np.divide(products, lengths, out=np.full(lengths.shape, np.nan), where=lengths > 0), -1, 1)

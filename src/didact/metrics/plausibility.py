@@ -1,7 +1,7 @@
-"""Plausibility: does an explanation find what people marked? On planted data with a verified teacher: is it right?
+"""Plausibility: does an explanation mark what people marked? On planted data with a verified teacher, the truth.
 
-Measured on words (patches, of images), row by row, on rows in which some are marked and some are not. Signed scores
-count by their size, unless `signed=true`; `segment` measures one of a row's texts alone.
+Computed per row on words (patches of images), for rows with both marked and unmarked ones. Signed scores count by
+absolute value, unless `signed=true`. With `segment`, only this text of a row counts.
 """
 
 from abc import ABC, abstractmethod
@@ -17,39 +17,43 @@ from didact.errors import OptionError
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
-Marks = Sequence[Bool[np.ndarray, " _"]]  # of each row, which of its units are marked
+Marks = Sequence[Bool[np.ndarray, " _"]]  # for each row, which of its units are marked
 
 
 class Plausibility(ABC):
-    """A metric that holds the scores of words against marks."""
+    """Base class of metrics that compare scores of words with marks."""
 
     def __init__(self, *, signed: bool = False, segment: int | None = None) -> None:
         self.signed, self.segment = signed, segment
 
     def __call__(
-        self, maps: Explanations, rows: Sequence[Row], marks: Marks | None = None
+        self, explanations: Explanations, rows: Sequence[Row], marks: Marks | None = None
     ) -> Float[np.ndarray, " row"]:
-        """One number per row; NaN where nothing, or everything, is marked. `maps` are of words, of these rows.
+        """One number per row; NaN if no word, or every word, is marked.
 
-        `marks` are those of `marks_in(maps, rows)`, where several metrics share them.
+        The explanations are of these rows, on words. Metrics can share `marks`, the result of `marks_in`.
         """
-        found = np.full(len(maps), np.nan)
-        known = marks_in(maps, rows) if marks is None else marks
-        for place, (one, own) in enumerate(zip(maps, known, strict=True)):
-            here = np.ones(len(one), dtype=bool) if self.segment is None else one.segments == self.segment
-            marked = own[here]
+        values = np.full(len(explanations), np.nan)
+        all_marks = marks_in(explanations, rows) if marks is None else marks
+        for index, (explanation, row_marks) in enumerate(zip(explanations, all_marks, strict=True)):
+            in_segment = (
+                np.ones(len(explanation), dtype=bool) if self.segment is None else explanation.segments == self.segment
+            )
+            marked = row_marks[in_segment]
             if 0 < marked.sum() < len(marked):
-                scores = one.scores if self.signed or one.kind != "signed" else np.abs(one.scores)
-                found[place] = self.of_row(scores[here], marked, one.segments[here])
-        return found
+                scores = (
+                    explanation.scores if self.signed or explanation.kind != "signed" else np.abs(explanation.scores)
+                )
+                values[index] = self.of_row(scores[in_segment], marked, explanation.segments[in_segment])
+        return values
 
     def of_row(
         self,
         scores: Float[np.ndarray, " word"],
         marked: Bool[np.ndarray, " word"],
-        segments: Int[np.ndarray, " word"],  # noqa: ARG002 - of runs alone
+        segments: Int[np.ndarray, " word"],  # noqa: ARG002 - used by IouF1
     ) -> float:
-        """The metric of a row whose words lie in these texts."""
+        """The metric of one row; `segments` are the texts of its words."""
         return self.value(scores, marked)
 
     @abstractmethod
@@ -57,7 +61,7 @@ class Plausibility(ABC):
 
 
 class RocAuc(Plausibility):
-    """The chance that a marked word scores above an unmarked one; ties count half."""
+    """The probability that a marked word scores above an unmarked one; ties count half."""
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
         count = int(marked.sum())
@@ -66,7 +70,7 @@ class RocAuc(Plausibility):
 
 
 class AveragePrecision(Plausibility):
-    """Σ (recall gained) · precision, from the highest score down; words of equal score come in together."""
+    """Σ (increase of recall) · precision, from the highest score down; tied words are added together."""
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
         order = np.argsort(-scores, kind="stable")
@@ -77,7 +81,7 @@ class AveragePrecision(Plausibility):
 
 
 class _AtTop(Plausibility):
-    """Of the top `k` words (a share, or a number); by default as many as are marked. Ties: the earlier word."""
+    """Metrics of the top `k` words (a share or a number; default: as many as are marked). Of ties, the first word."""
 
     def __init__(self, *, k: float | None = None, signed: bool = False, segment: int | None = None) -> None:
         super().__init__(signed=signed, segment=segment)
@@ -116,9 +120,9 @@ class F1(_AtTop):
 
 
 class IouF1(_AtTop):
-    """F1 of runs of top words against runs of marked ones: they meet where they share `least` of their union.
+    """F1 of runs of top words and runs of marked words, which match if they share at least `least` of their union.
 
-    As ERASER's scorer, row by row; but a marked run that several runs meet counts once for recall.
+    As in ERASER's scorer, row by row; but a marked run that several runs match counts once for recall.
     """
 
     def __init__(
@@ -126,7 +130,7 @@ class IouF1(_AtTop):
     ) -> None:
         super().__init__(k=k, signed=signed, segment=segment)
         if not 0 < least <= 1:
-            raise OptionError(f"Option 'least' is a share above 0 and up to 1, not {least}.")
+            raise OptionError(f"Option 'least' must be a share above 0 and at most 1, got {least}.")
         self.least = least
 
     def of_row(
@@ -136,38 +140,42 @@ class IouF1(_AtTop):
         segments: Int[np.ndarray, " word"],
     ) -> float:
         chosen = self.top(scores, marked)
-        ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts: no run goes on
-        return self._met(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
+        ends = np.flatnonzero(np.diff(segments)) + 1  # an unmarked word between two texts ends runs
+        return self._run_f1(runs(np.insert(chosen, ends, False)), runs(np.insert(marked, ends, False)))
 
     def value(self, scores: Float[np.ndarray, " word"], marked: Bool[np.ndarray, " word"]) -> float:
-        return self._met(runs(self.top(scores, marked)), runs(marked))
+        return self._run_f1(runs(self.top(scores, marked)), runs(marked))
 
-    def _met(self, ours: Int[np.ndarray, "run 2"], theirs: Int[np.ndarray, "other 2"]) -> float:
-        shared = np.minimum(ours[:, None, 1], theirs[None, :, 1]) - np.maximum(ours[:, None, 0], theirs[None, :, 0])
+    def _run_f1(self, top_runs: Int[np.ndarray, "run 2"], marked_runs: Int[np.ndarray, "other 2"]) -> float:
+        shared = np.minimum(top_runs[:, None, 1], marked_runs[None, :, 1]) - np.maximum(
+            top_runs[:, None, 0], marked_runs[None, :, 0]
+        )
         shared = np.maximum(shared, 0)
-        union = (ours[:, 1] - ours[:, 0])[:, None] + (theirs[:, 1] - theirs[:, 0]) - shared
-        meets = shared >= self.least * union
-        precision, recall = meets.any(1).mean(), meets.any(0).mean()
+        union = (top_runs[:, 1] - top_runs[:, 0])[:, None] + (marked_runs[:, 1] - marked_runs[:, 0]) - shared
+        is_match = shared >= self.least * union
+        precision, recall = is_match.any(1).mean(), is_match.any(0).mean()
         return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0
 
 
 def runs(marks: Bool[np.ndarray, " word"]) -> Int[np.ndarray, "run 2"]:
-    """First and last (exclusive) of each run of marks."""
+    """Start and end (exclusive) of each run of marks."""
     steps = np.diff(marks.astype(np.int64), prepend=0, append=0)
     return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], 1)
 
 
-def marks_in(maps: Explanations, rows: Sequence[Row]) -> Marks:
-    """For each row which of its units are marked."""
-    return [marks_of(one, row) for one, row in zip(maps, rows, strict=True)]
+def marks_in(explanations: Explanations, rows: Sequence[Row]) -> Marks:
+    """For each row, which of its units are marked."""
+    return [marks_of(explanation, row) for explanation, row in zip(explanations, rows, strict=True)]
 
 
-def marks_of(one: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
-    """Which units share a character (or a pixel) with the row's rationale."""
+def marks_of(explanation: RowExplanation, row: Row) -> Bool[np.ndarray, " unit"]:
+    """Which units share a character (or a pixel) with the rationale of the row."""
     spans = [span for span in row.rationale or () if isinstance(span, Span)]
     boxes = [box for box in row.rationale or () if isinstance(box, Box)]
-    marked = touches(spans, one.segments, one.offsets) if spans else np.zeros(len(one), dtype=bool)
+    marked = (
+        touches(spans, explanation.segments, explanation.offsets) if spans else np.zeros(len(explanation), dtype=bool)
+    )
     for box in boxes:
-        top, left, bottom, right = one.offsets.T
+        top, left, bottom, right = explanation.offsets.T
         marked |= (top < box.bottom) & (bottom > box.top) & (left < box.right) & (right > box.left)
     return marked

@@ -1,4 +1,4 @@
-"""Whether the units that two methods choose say the same to the teacher, whatever units they are."""
+"""Agreement measure `prediction`: do the top units of two methods lead to the same prediction?"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,82 +10,91 @@ from didact.core.perturb import DEFAULT, REPLACE, on_all_positions
 from didact.core.row import Row
 from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
-from didact.metrics.faithfulness import Ranked, position_units
+from didact.metrics.faithfulness import position_units
 from didact.metrics.probe import Probe
+from didact.metrics.ranked import Ranked
 from didact.results.explanations import Explanations
 from didact.results.row_explanation import RowExplanation, top_count
 
-ROWS: Final = 256  # whose questions are asked together
+ROWS: Final = 256  # rows per call of the teacher
 
 
 class Prediction:
-    """1 where the teacher predicts the same class of the top `k` units of one method alone as of the other's, else 0.
+    """1 if the teacher predicts the same class from the top `k` units of either method alone, else 0.
 
-    Method against method what `prediction_agreement` is method against teacher (Situ et al. 2021). `replace` tells what
-    becomes of the other units. Units are ranked as faithfulness ranks them: signed scores by sign, or all by size.
+    Compares two methods as `prediction_agreement` compares a method with the teacher (Situ et al. 2021). `replace` is
+    how the other units are removed. Units are ranked as in faithfulness: by score with sign, or by absolute value.
     """
 
     def __init__(self, *, k: float = 0.3, replace: str = DEFAULT) -> None:
         top_count(k, 1)
         if replace not in REPLACE:
-            raise OptionError(f"Option 'replace' of prediction is one of {', '.join(REPLACE)}, not {replace!r}.")
+            raise OptionError(f"Option 'replace' of prediction must be one of {', '.join(REPLACE)}, got {replace!r}.")
         self.k, self.replace = k, replace
 
-    def probe(self, teacher: Teacher, maps: Explanations, *, batch_size: int = 64) -> Probe:
-        """The teacher, ready to be asked about the rows that were explained."""
+    def probe(self, teacher: Teacher, explanations: Explanations, *, batch_size: int = 64) -> Probe:
+        """A probe of the teacher on the explained rows."""
         if teacher.classes is None:
-            said = "spans" if teacher.task.is_per_token else "a score"
+            answer_kind = "spans" if teacher.task.is_per_token else "a score"
             raise UnsupportedError(
-                f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {said}. "
-                "Choose a measure of the scores themselves: kendall, top_overlap."
+                f"Measure 'prediction' compares predicted classes, and teacher {teacher.name!r} answers {answer_kind}. "
+                "Choose a measure of the scores, such as kendall or top_overlap."
             )
-        if maps.is_image and maps.images is None:
+        if explanations.is_image and explanations.images is None:
             raise OptionError(
-                "Measure 'prediction' asks the teacher about images, and files of explanations do not hold them. "
-                "Explain and compare in one go: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
+                "Measure 'prediction' needs the explained images, and files of explanations do not hold them. "
+                "Explain and compare in one call: didact.agree([didact.explain(…), …], 'prediction', teacher=…)."
             )
-        images = maps.images or (None,) * len(maps)
-        rows = [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
+        images = explanations.images or (None,) * len(explanations)
+        rows = [
+            Row(row_id, texts, image)
+            for row_id, texts, image in zip(explanations.ids, explanations.texts, images, strict=True)
+        ]
         return Probe(teacher, rows, replace=self.replace, batch_size=batch_size)
 
     def __call__(
-        self, maps: Sequence[Explanations], probe: Probe, *, by_size: bool = False
+        self, explanations: Sequence[Explanations], probe: Probe, *, by_size: bool = False
     ) -> Float[np.ndarray, "row method method"]:
-        """All pairs of methods on the rows of the probe. Questions about a row are asked together, equal ones once."""
-        labels = np.full((len(probe.rows), len(maps)), -1, dtype=np.int64)
+        """All pairs of methods on the rows of the probe. Equal masks of a row are evaluated once."""
+        labels = np.full((len(probe.rows), len(explanations)), -1, dtype=np.int64)
         for start in range(0, len(probe.rows), ROWS):
-            self._ask(maps, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
-        known = labels >= 0
-        same = (labels[:, :, None] == labels[:, None]).astype(np.float64)
-        return np.where(known[:, :, None] & known[:, None], same, np.nan)
+            self._predict_rows(explanations, probe, range(start, min(start + ROWS, len(probe.rows))), labels, by_size)
+        has_label = labels >= 0
+        is_same = (labels[:, :, None] == labels[:, None]).astype(np.float64)
+        return np.where(has_label[:, :, None] & has_label[:, None], is_same, np.nan)
 
-    def _ask(
+    def _predict_rows(
         self,
-        maps: Sequence[Explanations],
+        explanations: Sequence[Explanations],
         probe: Probe,
         rows: range,
         labels: Int[np.ndarray, "row method"],
         by_size: bool,
     ) -> None:
         questions: list[np.ndarray] = []
-        asked: list[tuple[int, list[int]]] = []
+        methods_by_row: list[tuple[int, list[int]]] = []
         for row in rows:
-            kept = {place: self._kept(one[row], probe, row, by_size) for place, one in enumerate(maps)}
-            found = {place: marks for place, marks in kept.items() if marks is not None}
-            if found:
-                questions.append(np.concatenate(list(found.values())))
-                asked.append((row, list(found)))
-        answers = probe.ask(questions, rows=[row for row, _ in asked])
-        for (row, places), said in zip(asked, answers, strict=True):
-            labels[row, places] = said.argmax(1)
+            top_masks = {
+                method: self._top_mask(explanation[row], probe, row, by_size)
+                for method, explanation in enumerate(explanations)
+            }
+            masks = {method: mask for method, mask in top_masks.items() if mask is not None}
+            if masks:
+                questions.append(np.concatenate(list(masks.values())))
+                methods_by_row.append((row, list(masks)))
+        answers = probe.ask(questions, rows=[row for row, _ in methods_by_row])
+        for (row, methods), probabilities in zip(methods_by_row, answers, strict=True):
+            labels[row, methods] = probabilities.argmax(1)
 
-    def _kept(
-        self, one: RowExplanation, probe: Probe, row: int, by_size: bool
+    def _top_mask(
+        self, explanation: RowExplanation, probe: Probe, row: int, by_size: bool
     ) -> Bool[np.ndarray, "1 position"] | None:
-        """What stays of a row; None where nothing was ranked, or nothing would go."""
-        if not len(one) or (one.scores == one.scores[0]).all():
+        """The mask of the top units; None if all scores are equal, or if no unit would be removed."""
+        if not len(explanation) or (explanation.scores == explanation.scores[0]).all():
             return None
-        size = top_count(self.k, len(one))
-        if size >= len(one):
+        count = top_count(self.k, len(explanation))
+        if count >= len(explanation):
             return None
-        return on_all_positions(Ranked.of(one, by_size=by_size).top([size]), position_units(one, probe, row))
+        return on_all_positions(
+            Ranked.of(explanation, by_size=by_size).top([count]), position_units(explanation, probe, row)
+        )

@@ -1,12 +1,12 @@
-"""How a student uses explanations: one module per strategy, and what is sent to it.
+"""Strategies: how a student uses explanations. One module per strategy, listed in `STRATEGIES` by name.
 
-`STRATEGIES` lists them as plain text. A strategy receives a model and never builds one: it says what of an
-explanation it wants (`lesson`), what it must hear of the student's forward pass (`listen`), and what the student
-loses by ignoring it (`forward`). `didact.learning.fit` adds that loss to the task's. `build` reads a student's name,
-such as `same/attention(beta=2)@sgd`; `crf` serves `multitask`.
+A strategy does not build the student. It converts explanations to what the student receives (`lesson`), names the
+fields of the student's forward pass that it reads (`listen`), and computes a loss (`forward`), which
+`didact.learning.fit` adds to the loss of the task. `strategy` has the base class, `lesson` the conversions, `build`
+parses names such as `same/attention(beta=2)@sgd`, and `crf` serves `multitask`.
 
-To add one: a module with a `Strategy`, a line here, and a line in `STUDENTS` of tests/students/test_strategies.py,
-which puts it into the contract suite.
+To add a strategy, write a module with a subclass of `Strategy`, add a line here, and add a line to `STUDENTS` in
+tests/students/test_strategies.py, which puts it into the contract suite.
 """
 
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from didact.registry import Entry, Registry
 
 @dataclass(frozen=True)
 class StrategyEntry(Entry):
-    """What a strategy asks of a student (nothing, attention, states, self-attention), and who proposed it."""
+    """What a strategy needs of a student (nothing, attention, states, self-attention), what it does, and its paper."""
 
     needs: str
     about: str
     paper: str
 
 
-def _entry(where: str, needs: str, about: str, paper: str) -> StrategyEntry:
-    return StrategyEntry(f"didact.students.{where}", needs, about, paper)
+def _strategy_entry(target: str, needs: str, about: str, paper: str) -> StrategyEntry:
+    return StrategyEntry(f"didact.students.{target}", needs, about, paper)
 
 
 STRATEGIES: Registry[StrategyEntry] = Registry(
     "strategy",
     {
-        "none": _entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
-        "attention": _entry(
+        "none": _strategy_entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
+        "attention": _strategy_entry(
             "attention:Attention", "attention", "its attention is drawn to the explanation",
             "Pruthi et al. 2022, eq. 2; Fernandes et al. 2022, eq. 3",
         ),
-        "multitask": _entry(
+        "multitask": _strategy_entry(
             "multitask:Multitask", "states", "tags the explanation's units beside its answer",
             "Pruthi et al. 2022, section 3",
         ),
-        "alignment": _entry(
+        "alignment": _strategy_entry(
             "alignment:Alignment", "self-attention", "its attention goes from question phrases to passage phrases",
             "Pruthi et al. 2022, section 3",
         ),

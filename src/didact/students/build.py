@@ -1,4 +1,4 @@
-"""From what people write to a student's parts: an architecture, a strategy with all its options, an optimiser."""
+"""Parses names of students: architecture, strategy with options, optimiser."""
 
 import inspect
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from didact.students.strategy import Strategy
 
 OPTIMISERS: Final = ("adam", "adamw", "sgd")
 DEFAULT_STRATEGY: Final = "attention"
-# What a paper used, as options of a strategy.
+# Strategies with the options that papers used.
 PRESETS: Final[Mapping[str, str]] = {"pruthi": "attention(send=top, side=cls)", "smat": "attention(side=mix, beta=5)"}
 
 
 @dataclass(frozen=True)
 class StudentSpec:
-    """`same/attention(beta=2)@sgd`: what the student is, how it is taught, and what trains it."""
+    """A student as in `same/attention(beta=2)@sgd`: architecture, strategy and optimiser."""
 
     architecture: str
     strategy: Spec
@@ -31,61 +31,66 @@ class StudentSpec:
 
 
 def parse_student(text: str) -> StudentSpec:
-    """Read `architecture/strategy@optimiser`; the strategy is `attention` and the optimiser `adam` where unsaid.
+    """Parse `architecture/strategy@optimiser`. By default, the strategy is `attention` and the optimiser `adam`.
 
-    A hub name may hold a slash itself: only a known strategy after the last one is read as a strategy.
+    Names on the hub contain slashes, so text after the last slash is a strategy only if it names one. Raises
+    `OptionError` for an unknown optimiser and without an architecture.
     """
     body, optimiser = text.strip(), "adam"
-    head, sign, tail = body.rpartition("@")
-    if sign and ")" not in tail and "/" not in tail:
+    head, separator, tail = body.rpartition("@")
+    if separator and ")" not in tail and "/" not in tail:
         if tail not in OPTIMISERS:
             raise OptionError(f"{tail!r} in {text!r} is no optimiser. Write one of {', '.join(OPTIMISERS)} after @.")
         body, optimiser = head, tail
-    cut = _last_slash(body)
+    slash = _last_slash(body)
     strategy = Spec(DEFAULT_STRATEGY)
-    if cut >= 0:
-        after = body[cut + 1 :]
+    if slash >= 0:
+        after = body[slash + 1 :]
         name = after.partition("(")[0].strip()
         if name in PRESETS:
             preset = parse_spec(PRESETS[name])
-            own = parse_spec(after).options  # said beside the preset, they win over it
-            body, strategy = body[:cut], Spec(preset.name, {**preset.options, **own})
+            overrides = parse_spec(after).options  # override the options of the preset
+            body, strategy = body[:slash], Spec(preset.name, {**preset.options, **overrides})
         elif name in STRATEGIES:
-            body, strategy = body[:cut], parse_spec(after)
-        elif "(" in after or body[:cut] == "same" or "(" in body[:cut]:
-            STRATEGIES[name]  # tells the nearest ones
+            body, strategy = body[:slash], parse_spec(after)
+        elif "(" in after or body[:slash] == "same" or "(" in body[:slash]:
+            STRATEGIES[name]  # raises an error with similar names
     if not body.strip():
         raise OptionError(f"{text!r} names no architecture. Write architecture/strategy, e.g. same/attention.")
     return StudentSpec(body.strip(), strategy, optimiser)
 
 
 def build_strategy(spec: Spec, **changes: Any) -> Strategy:
-    """The strategy, unattached, with some of its options changed."""
-    kind = STRATEGIES.load(spec.name)
-    options = checked_options(dict(spec.options) | changes, kind, of=f"strategy {spec.name!r}")
-    check_option_types(options, kind, of=f"strategy {spec.name!r}")
-    found: Strategy = kind(**options)
-    return found
+    """The strategy with some options changed, not yet attached to a student."""
+    strategy_class = STRATEGIES.load(spec.name)
+    options = checked_options(dict(spec.options) | changes, strategy_class, of=f"strategy {spec.name!r}")
+    check_option_types(options, strategy_class, of=f"strategy {spec.name!r}")
+    strategy: Strategy = strategy_class(**options)
+    return strategy
 
 
 def strategy_options(spec: Spec) -> dict[str, Any]:
-    """All options of a strategy as they are in force, also those nobody named."""
-    known = inspect.signature(STRATEGIES.load(spec.name)).parameters
-    own = {name: one.default for name, one in known.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    return own | {name: alike(value, own.get(name)) for name, value in spec.options.items()}
+    """All options of a strategy, with defaults for those that are not in `spec`."""
+    parameters = inspect.signature(STRATEGIES.load(spec.name)).parameters
+    defaults = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    return defaults | {name: alike(value, defaults.get(name)) for name, value in spec.options.items()}
 
 
 def alike(value: Any, default: Any) -> Any:
-    """A number as its option has it: 1 and 1.0 are the same strategy, and must have the same key."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(value) if is_whole and isinstance(default, float) else value
+    """An integer as a float if the default is a float: 1 and 1.0 are the same option and must have the same key."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return float(value) if is_integer and isinstance(default, float) else value
 
 
 def _last_slash(text: str) -> int:
-    """The last slash outside brackets; -1 if there is none."""
-    depth, found = 0, -1
-    for position, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if sign == "/" and depth == 0:
-            found = position
-    return found
+    """The index of the last slash outside brackets, or -1."""
+    depth, last = 0, -1
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "/" and depth == 0:
+            last = position
+    return last

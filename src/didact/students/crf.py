@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field over the tokens that count (Lafferty et al., 2001)."""
+"""A linear-chain conditional random field over unmasked tokens (Lafferty et al. 2001)."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,9 +10,9 @@ from didact.errors import ShapeError
 class LinearChainCRF(nn.Module):
     """Exact likelihood, marginals and best path of tags, with learned start, end and transition scores.
 
-    Any position may be masked. The chain runs over the others in their order as if masked ones were not there: the
-    tag before a gap and the tag after it are neighbours. What emissions and tags hold at masked positions is not read.
-    All sums are in log space; the only loop is over time, up to the longest row. Differentiable twice.
+    Any positions may be masked. The chain skips them: the tags before and after a gap are neighbours, and emissions and
+    tags at masked positions are ignored. Sums are in log space, and the only loop is over steps, up to the longest row.
+    Twice differentiable.
     """
 
     def __init__(self, tags: int = 2) -> None:
@@ -55,36 +55,36 @@ class LinearChainCRF(nn.Module):
         """The most probable tags (Viterbi); −1 at masked positions."""
         chain, live, order = self._chain(emissions, mask)
         best = self.start + chain[:, 0]
-        same = torch.arange(self.tags, device=best.device).expand_as(best)
+        unchanged = torch.arange(self.tags, device=best.device).expand_as(best)
         origins = []
         for step in range(1, chain.shape[1]):
             scores, origin = (best[:, :, None] + self.transitions).max(1)
             best = torch.where(live[:, step, None], scores + chain[:, step], best)
-            origins.append(torch.where(live[:, step, None], origin, same))
+            origins.append(torch.where(live[:, step, None], origin, unchanged))
         path = [(best + self.end).argmax(1)]
         for origin in reversed(origins):
             path.append(origin.gather(1, path[-1][:, None])[:, 0])
-        found = torch.stack(path[::-1], 1).masked_fill(~live, -1)
-        return torch.full_like(mask, -1, dtype=torch.long).scatter(1, order, found)
+        decoded = torch.stack(path[::-1], 1).masked_fill(~live, -1)
+        return torch.full_like(mask, -1, dtype=torch.long).scatter(1, order, decoded)
 
     def _chain(
         self, emissions: Float[Tensor, "batch token tag"], mask: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch step tag"], Bool[Tensor, "batch step"], Int[Tensor, "batch step"]]:
-        """Unmasked positions moved to the left, cut at the longest row: emissions, which are live, where they were."""
+        """Move unmasked positions to the left: their emissions, which are real, and their original positions."""
         if emissions.shape[-1] != self.tags:
             raise ShapeError(f"This CRF has {self.tags} tags, but the emissions have {emissions.shape[-1]}.")
         if not emissions.shape[1]:
-            raise ShapeError("A CRF needs at least one position; pad and mask rows that have none.")
+            raise ShapeError("A CRF needs at least one position. Pad and mask rows that have none.")
         longest = max(1, int(mask.sum(1).max())) if len(mask) else 1
         order = (~mask).long().argsort(dim=1, stable=True)[:, :longest]
-        # Filled, not multiplied: 0 times an infinite or undefined emission would not be 0.
+        # Masked by filling, because 0 times an infinite or undefined emission is not 0.
         filled = emissions.masked_fill(~mask[..., None], 0)
         return filled.gather(1, order[..., None].expand(-1, -1, self.tags)), mask.gather(1, order), order
 
     def _forward(
         self, chain: Float[Tensor, "batch step tag"], live: Bool[Tensor, "batch step"]
     ) -> list[Float[Tensor, "batch tag"]]:
-        """Log sums over all beginnings, by the tag of each step; past the end of a row they stay what they were."""
+        """Forward log sums, per step and tag; constant after the end of a row."""
         sums = [self.start + chain[:, 0]]
         for step in range(1, chain.shape[1]):
             longer = (sums[-1][:, :, None] + self.transitions).logsumexp(1) + chain[:, step]

@@ -1,4 +1,4 @@
-"""What is sent: explanations on the student's own positions, as mass, as marks, or as aligned phrases."""
+"""Lessons: explanations on the student's tokens, as a distribution, marks or aligned phrases."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -20,10 +20,10 @@ from didact.results.transforms import mark_top
 
 @dataclass(frozen=True)
 class Lesson:
-    """What rows are sent, on the student's positions. Only what the strategy asked for is there.
+    """What a student receives of explanations, on its own tokens. Fields that the strategy does not use are None.
 
-    `mass` is zero outside the units and sums to one. `phrases` are pairs of phrases, question and passage. `lost` tells
-    which rows had something to send that the student cannot read.
+    `mass` is a distribution over the units, `marks` are the marked units, and `phrases` pairs of aligned phrases of
+    question and passage. `lost` is true for rows some of whose explanation lies outside what the student reads.
     """
 
     mass: Float[Tensor, "row token"] | None = None
@@ -31,93 +31,100 @@ class Lesson:
     phrases: Bool[Tensor, "row pair 2 token"] | None = None
     lost: Bool[Tensor, " row"] | None = None
 
-    def select(self, chosen: Int[Tensor, " chosen"], length: int) -> "Lesson":
-        """These rows, cut to the length of their batch."""
-        return replace(self, **{name: self._part(name, chosen, length) for name in self._held()})
+    def select(self, rows: Int[Tensor, " chosen"], length: int) -> "Lesson":
+        """The lesson of these rows, cut to `length` tokens."""
+        return replace(self, **{name: self._selected(name, rows, length) for name in self._present_fields()})
 
     def to(self, device: torch.device | str) -> "Lesson":
-        return replace(self, **{name: getattr(self, name).to(device) for name in self._held()})
+        return replace(self, **{name: getattr(self, name).to(device) for name in self._present_fields()})
 
-    def _part(self, name: str, chosen: Int[Tensor, " chosen"], length: int) -> Tensor:
-        value: Tensor = getattr(self, name)[chosen]
+    def _selected(self, name: str, rows: Int[Tensor, " chosen"], length: int) -> Tensor:
+        value: Tensor = getattr(self, name)[rows]
         return value if name == "lost" else value[..., :length]
 
-    def _held(self) -> list[str]:
-        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
+    def _present_fields(self) -> list[str]:
+        return [field.name for field in fields(self) if getattr(self, field.name) is not None]
 
 
 def distribution_lesson(
-    maps: Explanations, batch: Batch, *, signed: Signed = "absolute", temperature: float = 1.0, floor: float = 1e-3
+    explanations: Explanations,
+    batch: Batch,
+    *,
+    signed: Signed = "absolute",
+    temperature: float = 1.0,
+    floor: float = 1e-3,
 ) -> Lesson:
-    """The whole explanation as a distribution over the student's units (DESIGN: what is sent is decided by `kind`).
+    """The whole explanation as a distribution over the student's units.
 
-    A distribution is sent as it is, magnitudes as s / Σs, signed scores as |s| / Σ|s|, as their positive part, or as
-    softmax(s / temperature); binary marks as 1 against `floor`. Other temperatures than 1 sharpen or flatten.
+    The kind of the explanation decides how, with `signed`, `temperature` and `floor` as in
+    `Explanation.as_distribution`. Raises `ShapeError` if the explanations are of other rows than the batch.
     """
-    _check_rows(maps, batch)
-    if maps.kind == "binary":
-        return _uniform(marks_lesson(maps, batch), batch, temperature=temperature, floor=floor)
-    sent = padded(maps, batch, normalise=lambda source: source.as_distribution(signed=signed, temperature=temperature))
-    # One in sum again, after what was lost; uniform where nothing arrived.
-    return Lesson(mass=sent.as_distribution().to(torch.get_default_dtype()), lost=sent.lost)
+    _check_rows(explanations, batch)
+    if explanations.kind == "binary":
+        return _uniform(marks_lesson(explanations, batch), batch, temperature=temperature, floor=floor)
+    explanation = padded(
+        explanations, batch, normalise=lambda source: source.as_distribution(signed=signed, temperature=temperature)
+    )
+    # Normalise again after losses; a row without any mass becomes uniform.
+    return Lesson(mass=explanation.as_distribution().to(torch.get_default_dtype()), lost=explanation.lost)
 
 
 def top_lesson(
-    maps: Explanations, batch: Batch, *, k: float = 0.1, temperature: float = 1.0, floor: float = 1e-3
+    explanations: Explanations, batch: Batch, *, k: float = 0.1, temperature: float = 1.0, floor: float = 1e-3
 ) -> Lesson:
-    """The top words alone, all alike: 1 against `floor`."""
-    return _uniform(marks_lesson(maps, batch, k=k), batch, temperature=temperature, floor=floor)
+    """The top share `k` of the words with equal weights, and `floor` elsewhere, normalised."""
+    return _uniform(marks_lesson(explanations, batch, k=k), batch, temperature=temperature, floor=floor)
 
 
-def marks_lesson(maps: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
-    """The student's pieces of the top ceil(k · words) words, counted before they cross to the student's tokenizer.
+def marks_lesson(explanations: Explanations, batch: Batch, *, k: float = 0.1) -> Lesson:
+    """Marks on the student's tokens of the top ceil(k · words) words, counted in the explanation.
 
-    Signed scores go by their size; ties by position. What is marked already is sent as it was marked.
+    Signed scores are ranked by absolute value, ties by position. Binary explanations keep their marks.
     """
-    _check_rows(maps, batch)
-    if maps.kind != "binary":
-        maps = mark_top(maps if maps.is_image else maps.words(), k)
-    sent = padded(maps, batch)
-    return Lesson(marks=sent.scores != 0, lost=sent.lost)
+    _check_rows(explanations, batch)
+    if explanations.kind != "binary":
+        explanations = mark_top(explanations if explanations.is_image else explanations.words(), k)
+    explanation = padded(explanations, batch)
+    return Lesson(marks=explanation.scores != 0, lost=explanation.lost)
 
 
-def aligned_lesson(maps: Explanations, batch: Batch) -> Lesson:
-    """Aligned phrases on the student's positions. A pair of which the student cannot read one side is left out."""
-    _check_rows(maps, batch)
-    if maps.alignments is None:
+def aligned_lesson(explanations: Explanations, batch: Batch) -> Lesson:
+    """Aligned phrases on the student's tokens, without pairs of which the student cannot read one side."""
+    _check_rows(explanations, batch)
+    if explanations.alignments is None:
         raise ShapeError(
-            f"Strategy 'alignment' needs aligned spans, and method {maps.method!r} gives none. "
-            "Choose 'human' (where the data has them) or 'attention_alignment', or the strategy 'attention'."
+            f"Strategy 'alignment' needs aligned spans, and method {explanations.method!r} has none. "
+            "Choose 'human' (if the data has them) or 'attention_alignment', or the strategy 'attention'."
         )
     segments, offsets = batch.segments.cpu().numpy(), batch.offsets.cpu().numpy()
-    most = max((len(pairs) for pairs in maps.alignments), default=0)
-    found = np.zeros((len(batch), max(most, 1), 2, segments.shape[1]), dtype=bool)
+    max_pairs = max((len(pairs) for pairs in explanations.alignments), default=0)
+    phrases = np.zeros((len(batch), max(max_pairs, 1), 2, segments.shape[1]), dtype=bool)
     lost = np.zeros(len(batch), dtype=bool)
-    for row, pairs in enumerate(maps.alignments):
-        for number, pair in enumerate(pairs):
+    for row, pairs in enumerate(explanations.alignments):
+        for index, pair in enumerate(pairs):
             sides = np.stack([touches([Span(*span)], segments[row], offsets[row]) for span in pair])
             if sides.any(-1).all():
-                found[row, number] = sides
+                phrases[row, index] = sides
             else:
                 lost[row] = True
-    return Lesson(phrases=torch.from_numpy(found), lost=torch.from_numpy(lost))
+    return Lesson(phrases=torch.from_numpy(phrases), lost=torch.from_numpy(lost))
 
 
 def _uniform(lesson: Lesson, batch: Batch, *, temperature: float, floor: float) -> Lesson:
-    """Marks as a distribution over the student's units; a row without marks is uniform."""
+    """Marks as a distribution over the student's units; uniform for a row without marks."""
     assert lesson.marks is not None
     scores = lesson.marks.to(torch.get_default_dtype())
-    sent = Explanation(scores, batch.mask.cpu(), batch.units.cpu(), "binary")
-    mass = sent.as_distribution(temperature=temperature, floor=floor)
+    explanation = Explanation(scores, batch.mask.cpu(), batch.units.cpu(), "binary")
+    mass = explanation.as_distribution(temperature=temperature, floor=floor)
     return Lesson(mass=mass, lost=lesson.lost)
 
 
-def _check_rows(maps: Explanations, batch: Batch) -> None:
-    if maps.ids != batch.ids:
+def _check_rows(explanations: Explanations, batch: Batch) -> None:
+    if explanations.ids != batch.ids:
         raise ShapeError("A lesson needs explanations of the student's rows, in their order.")
 
 
 def check_share(name: str, value: Any) -> None:
-    """An option that is a share of the units."""
+    """Raise `OptionError` unless an option is a share of the units."""
     if not 0 < value <= 1:
-        raise OptionError(f"Option {name!r} is a share, above 0 and at most 1, not {value}.")
+        raise OptionError(f"Option {name!r} is a share: it must be above 0 and at most 1, got {value}.")

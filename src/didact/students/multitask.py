@@ -1,4 +1,4 @@
-"""The student tags the units of the explanation beside its answer."""
+"""Strategy `multitask`: the student also tags the marked units."""
 
 from collections.abc import Collection
 
@@ -17,18 +17,18 @@ from didact.students.strategy import Strategy
 
 
 class Multitask(Strategy):
-    """`beta` times −log p(marks | text) of a linear-chain CRF over the student's last states (Pruthi et al. 2022).
+    """−`beta` · log p(marks | text) of a linear-chain CRF on the student's last hidden states (Pruthi et al. 2022).
 
-    The marks are the top share `k` of the words. Special tokens are no part of the chain. The log-likelihood is a mean
-    over the units (`per=unit`), or their sum as the paper writes it (`per=row`), which for long texts drowns the task.
+    Marks are the top share `k` of the words. The chain skips special tokens. The log-likelihood is averaged over units
+    (`per=unit`), or summed as in the paper (`per=row`), which outweighs the loss of the task for long texts.
     """
 
     def __init__(self, *, beta: float = 1.0, k: float = 0.1, per: str = "unit") -> None:
         super().__init__()
         if not beta >= 0:
-            raise OptionError(f"Option 'beta' of strategy 'multitask' is 0 or more, not {beta}.")
+            raise OptionError(f"Option 'beta' of strategy 'multitask' must be 0 or more, got {beta}.")
         if per not in ("unit", "row"):
-            raise OptionError(f"Option 'per' of strategy 'multitask' is 'unit' or 'row', not {per!r}.")
+            raise OptionError(f"Option 'per' of strategy 'multitask' must be 'unit' or 'row', got {per!r}.")
         check_share("k", k)
         self.beta, self.k, self.per = beta, k, per
 
@@ -38,14 +38,14 @@ class Multitask(Strategy):
 
     def attach(self, model: Model, batch: Batch) -> None:
         with eval_mode(model), torch.no_grad():
-            heard = model(batch.select([0]).to(model.device), listen=self.listen)
-        assert heard.hidden is not None
-        width, like = heard.hidden[-1].shape[-1], heard.hidden[-1]
-        self.emit = nn.Linear(width, 2).to(like)
-        self.chain = LinearChainCRF(2).to(like)
+            trace = model(batch.select([0]).to(model.device), listen=self.listen)
+        assert trace.hidden is not None
+        width, states = trace.hidden[-1].shape[-1], trace.hidden[-1]
+        self.emit = nn.Linear(width, 2).to(states)
+        self.chain = LinearChainCRF(2).to(states)
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        return marks_lesson(maps, batch, k=self.k)
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
+        return marks_lesson(explanations, batch, k=self.k)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.marks is not None

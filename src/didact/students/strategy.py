@@ -1,4 +1,4 @@
-"""The promise of a strategy: what it wants to be sent, and what ignoring it costs the student."""
+"""`Strategy`, the base class of strategies."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -15,28 +15,31 @@ from didact.students.lesson import Lesson, distribution_lesson
 
 
 class Strategy(nn.Module, ABC):
-    """A loss beside the task's own. Its parameters, if any, are trained with the student's and then thrown away.
+    """A loss in addition to that of the task. Its parameters are trained with the student's and discarded afterwards.
 
-    `version` is part of a cell's key: raise it when the same options would teach differently.
+    `version` is part of the key of a cell: increase it when the same options give other students.
     """
 
     version: ClassVar[int] = 1
 
     @property
     def listen(self) -> Collection[TraceField]:
-        """What of the student's forward pass it reads; a plain attribute does as well."""
+        """The fields of the student's `Trace` that `forward` reads. Subclasses may use a plain attribute."""
         return ()
 
     def attach(self, model: Model, batch: Batch) -> None:
-        """Make the parameters that depend on the student, and refuse a student that cannot be taught this way."""
+        """Create parameters that depend on the student, or raise an error if the strategy does not fit the student.
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:
-        """What is sent of the explanations, on the student's positions: the whole, as a distribution over units.
-
-        Rows of both are in one order.
+        `batch` holds rows of the student. Called once, before training.
         """
-        return distribution_lesson(maps, batch)
+
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
+        """Convert explanations to a lesson on the tokens of `batch`, which has the same rows in the same order.
+
+        By default the lesson is the whole explanation as a distribution.
+        """
+        return distribution_lesson(explanations, batch)
 
     @abstractmethod
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
-        """One loss per row, weighted."""
+        """The weighted loss of each row."""

@@ -1,4 +1,4 @@
-"""The control: a student that sees the teacher's answers and no explanations."""
+"""Strategy `none`: the student sees the teacher's answers and no explanations."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -11,9 +11,9 @@ from didact.students.strategy import Strategy
 
 
 class Unexplained(Strategy):
-    """Nothing is sent, nothing is lost."""
+    """Control: an empty lesson and a loss of 0."""
 
-    def lesson(self, maps: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
+    def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
         return Lesson()
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:  # noqa: ARG002

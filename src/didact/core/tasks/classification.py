@@ -1,4 +1,4 @@
-"""One class per row: of a text (`classification`) or of two (`pair`)."""
+"""One class per row, of one text (`classification`) or of two (`pair`)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from didact.core.target import Scale, Target
     from didact.core.tasks.base import Logits, TrainingTargets
 
-_RULED_OUT: Final = -30.0  # log-probability of all classes but the gold one; finite, for what is computed later
+_LOG_ZERO: Final = -30.0  # log-probability of all classes but the gold one; finite, so that later computations are
 
 
 class Classification(Task):
-    """Values are one logit per class; answers agree where the likeliest classes are the same."""
+    """Values are one logit per class. Answers agree if their most likely classes are equal."""
 
     measure: ClassVar[str] = "accuracy"
     has_classes: ClassVar[bool] = True
@@ -45,21 +45,21 @@ class Classification(Task):
 
         return torch.from_numpy(outputs.probabilities if soft else outputs.labels)
 
-    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
-        """Cross-entropy, on a label or on probabilities."""
+    def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
+        """Cross-entropy with labels or probabilities."""
         from torch.nn.functional import cross_entropy
 
-        # Probabilities come in double precision; labels must stay whole numbers.
-        goal = goal.to(logits.dtype) if goal.is_floating_point() else goal
-        return cross_entropy(logits, goal, reduction="none")
+        # Probabilities are in double precision; labels must stay integers.
+        targets = targets.to(logits.dtype) if targets.is_floating_point() else targets
+        return cross_entropy(logits, targets, reduction="none")
 
     def agreement(self, answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:
         return (answers.labels == reference.labels).astype(np.float64)
 
     def overall(self, answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:
-        """Accuracy; with `balanced`, the mean of the recalls of the reference's classes."""
-        rows = self.agreement(answers, reference)
-        return float((rows * class_weights(reference.labels) if balanced else rows).mean())
+        """Accuracy; with `balanced`, the mean recall of the classes in `reference`."""
+        agreement = self.agreement(answers, reference)
+        return float((agreement * class_weights(reference.labels) if balanced else agreement).mean())
 
     def predicted_target(self, logits: "Logits", *, scale: "Scale" = "logit") -> "Target":
         from didact.core.target import Target
@@ -77,13 +77,13 @@ class Classification(Task):
         return isinstance(row.label, int | np.integer) and 0 <= row.label < len(classes or ())
 
     def gold(self, rows: Sequence[Row], classes: tuple[str, ...] | None) -> Outputs:
-        values = np.full((len(rows), len(classes or ())), _RULED_OUT)
+        values = np.full((len(rows), len(classes or ())), _LOG_ZERO)
         values[np.arange(len(rows)), np.array([row.label for row in rows], dtype=np.int64)] = 0.0
         return Outputs(self, tuple(row.id for row in rows), values, classes=classes)
 
 
 class PairClassification(Classification):
-    """Two texts, which are compared."""
+    """One class per pair of texts."""
 
     about: ClassVar[str] = "reads two texts"
     example: ClassVar[tuple[str, str]] = ("answered", "not answered")

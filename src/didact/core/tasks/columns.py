@@ -1,4 +1,4 @@
-"""The names that columns of data usually have, by which a data set's task and texts are guessed."""
+"""The usual names of columns, from which the task and inputs of a table are guessed."""
 
 from typing import Final
 

@@ -8,7 +8,7 @@ from didact.core.tasks.classification import Classification
 
 
 class ImageClassification(Classification):
-    """A row holds an image; its units are patches."""
+    """One class per image. Units are patches."""
 
     head: ClassVar[str] = "ForImageClassification"
     about: ClassVar[str] = "looks at a picture"

@@ -1,4 +1,4 @@
-"""A question, and its answer as a span of a passage."""
+"""Reading: the answer to a question is a span of a passage (extractive question answering)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from didact.core.target import Scale, Target
     from didact.core.tasks.base import Logits, TrainingTargets
 
-_CUT_OFF: Final = -100  # the goal of an answer that the model cannot read: the loss leaves it out
+_IGNORED: Final = -100  # training target of a truncated answer, which the loss ignores
 
 
 class Reading(Task):
-    """Logits are a start and an end at each token, values the first and last (exclusive) character of the answer."""
+    """Logits are a start and an end per token; values are start and end (exclusive) of the answer in characters."""
 
     measure: ClassVar[str] = "f1"
     has_classes: ClassVar[bool] = False
@@ -49,7 +49,7 @@ class Reading(Task):
         return batch.units & (batch.segments == 1)
 
     def token_logits(self, logits: "Float[Tensor, 'batch token output']", batch: "Batch") -> "Logits":
-        """Minus infinity outside the passage."""
+        """Start and end logits, minus infinity outside the passage."""
         return logits.transpose(1, 2).masked_fill(~self.content(batch)[:, None], float("-inf"))
 
     def head_logits(self, output: Any) -> "Tensor":
@@ -67,7 +67,7 @@ class Reading(Task):
         return torch.stack([offsets[rows, starts, 0], offsets[rows, ends, 1]], -1).cpu().double().numpy()
 
     def answer_texts(self, rows: Sequence[Row], values: Values) -> Texts | None:
-        return tuple((row.texts[1][int(a) : int(b)],) for row, (a, b) in zip(rows, values, strict=True))
+        return tuple((row.texts[1][int(start) : int(end)],) for row, (start, end) in zip(rows, values, strict=True))
 
     def format_answers(self, outputs: Outputs, classes: Sequence[str] | None) -> list[str]:
         if outputs.answers is None:
@@ -75,10 +75,10 @@ class Reading(Task):
         return [texts[0] for texts in outputs.answers]
 
     def training_targets(self, outputs: Outputs, batch: "Batch", *, soft: bool = False) -> "TrainingTargets":  # noqa: ARG002
-        """The first and last token of each answer."""
+        """The first and last token of each answer; ignored if the answer was truncated."""
         import torch
 
-        tokens = torch.full((len(outputs), 2), _CUT_OFF, dtype=torch.long)
+        tokens = torch.full((len(outputs), 2), _IGNORED, dtype=torch.long)
         segments, offsets = batch.segments.cpu().numpy(), batch.offsets.cpu().numpy()
         for index, span in enumerate(outputs.spans):
             inside = np.flatnonzero(touches([span], segments[index], offsets[index]))
@@ -86,17 +86,19 @@ class Reading(Task):
                 tokens[index] = torch.tensor([inside[0], inside[-1]])
         return tokens
 
-    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
-        """The mean of the cross-entropies of start and end."""
+    def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
+        """The mean cross-entropy of start and end."""
         import torch
         from torch.nn.functional import cross_entropy
 
         ends = (0, 1)
-        losses = [cross_entropy(logits[:, end], goal[:, end], reduction="none", ignore_index=_CUT_OFF) for end in ends]
+        losses = [
+            cross_entropy(logits[:, end], targets[:, end], reduction="none", ignore_index=_IGNORED) for end in ends
+        ]
         return torch.stack(losses).mean(0)
 
     def agreement(self, answers: Outputs, reference: Outputs) -> Float[np.ndarray, " row"]:
-        """Token F1 with the best of the acceptable answers."""
+        """Token F1 with the most similar acceptable answer."""
         assert answers.answers is not None
         assert reference.answers is not None
         pairs = zip(answers.answers, reference.answers, strict=True)
@@ -111,9 +113,9 @@ class Reading(Task):
         from didact.core.target import Target
 
         tokens = self.training_targets(outputs, batch)
-        lost = [name for name, ends in zip(outputs.ids, tokens.tolist(), strict=True) if ends[0] < 0]
-        if lost:
-            raise DataError(f"The answers of {len(lost)} rows lie beyond what the model reads:", lost)
+        unreadable = [row_id for row_id, span in zip(outputs.ids, tokens.tolist(), strict=True) if span[0] < 0]
+        if unreadable:
+            raise DataError(f"The answers of {len(unreadable)} rows lie outside what the model reads:", unreadable)
         return Target.span(tokens[:, 0], tokens[:, 1], scale=scale)
 
     def knows(self, row: Row, classes: Sequence[str] | None) -> bool:  # noqa: ARG002

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Regression(Task):
-    """Values are one number; answers agree by their correlation over all rows."""
+    """Values are one number. Agreement is the correlation over all rows."""
 
     measure: ClassVar[str] = "pearson"
     has_classes: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class Regression(Task):
         return [*pairs, *({"text": name} for name in columns.TEXTS)]
 
     def fits(self, names: set[str]) -> bool:
-        """A score of a translation; a `score` of a text that has no other label."""
+        """True for a translation with a score, and for a text with a column `score` and no other label."""
         if any(names.issuperset(pair) for pair in columns.TRANSLATIONS):
             return not names.isdisjoint(columns.SCORES)
         is_single = not any(names.issuperset(pair) for pair in columns.PAIRS) and not names.isdisjoint(columns.TEXTS)
@@ -53,12 +53,12 @@ class Regression(Task):
 
         return torch.from_numpy(outputs.values[:, 0])
 
-    def loss(self, logits: "Logits", goal: "TrainingTargets") -> "Float[Tensor, ' batch']":
+    def loss(self, logits: "Logits", targets: "TrainingTargets") -> "Float[Tensor, ' batch']":
         """The squared error."""
-        return (logits[:, 0] - goal.to(logits.dtype)) ** 2
+        return (logits[:, 0] - targets.to(logits.dtype)) ** 2
 
     def overall(self, answers: Outputs, reference: Outputs, *, balanced: bool = False) -> float:  # noqa: ARG002
-        """Pearson's r; NaN where either side is constant."""
+        """Pearson's r; NaN if either side is constant."""
         return pearson(answers.values[:, 0], reference.values[:, 0])
 
     def knows(self, row: Row, classes: Sequence[str] | None) -> bool:  # noqa: ARG002
