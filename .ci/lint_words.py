@@ -43,7 +43,7 @@ RETIRED = {
     r"(?<!\.)tells?|told": "says; reports; shows",  # file.tell() is Python
 }
 # Words that are data: planted texts are made of them.
-_DATA = {("src/didact/data/planted/texts.py", "told")}
+_DATA = {("src/didact/data/planted/texts.py", "told"), ("src/didact/data/planted/texts.py", "desk")}
 _RETIRED = {re.compile(rf"\b(?:{pattern})\b"): advice for pattern, advice in RETIRED.items()}
 
 

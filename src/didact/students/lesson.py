@@ -23,7 +23,7 @@ class Lesson:
     """What a student receives of explanations, on its own tokens. Fields that the strategy does not use are None.
 
     `mass` is a distribution over the units, `marks` are the marked units, and `phrases` pairs of aligned phrases of
-    question and passage. `lost` is true for rows some of whose explanation lies outside what the student reads.
+    question and passage. `lost` is true for rows whose explanation is partly outside the text that the student reads.
     """
 
     mass: Float[Tensor, "row token"] | None = None
