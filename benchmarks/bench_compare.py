@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 
 import didact
+from didact.comparing.cell import Cell, run_cell
 from didact.comparing.run_inputs import RunInputs
-from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
 from didact.execution.base import open_runner

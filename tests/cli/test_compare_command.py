@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.comparing import compare as module
 from didact.comparing import training
+from didact.comparing.cell import run_cell
 from didact.comparing.config import DEFAULT_SEARCH_SPACE
-from didact.comparing.training_run import run_cell
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
 from didact.learning.train import train_teacher

@@ -8,11 +8,11 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
+from didact.comparing import cell as cells_module
 from didact.comparing import runner, training
-from didact.comparing import training_run as cells_module
+from didact.comparing.cell import Cell, run_cell
 from didact.comparing.run_inputs import RunInputs, read_rows
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import Cell, run_cell
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher

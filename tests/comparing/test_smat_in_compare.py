@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import didact
-from didact.comparing import training_run as cell_module
+from didact.comparing import cell as cell_module
 from didact.core.row import fingerprint_of
 from didact.errors import ExplanationWarning, OptionError, PlanError, TrainingError
 from didact.files.store import key_of

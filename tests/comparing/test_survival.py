@@ -13,8 +13,8 @@ import pytest
 
 from didact.comparing import compare as module
 from didact.comparing import training
+from didact.comparing.cell import run_cell
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import run_cell
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
 from didact.files.store import Store

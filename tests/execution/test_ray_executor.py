@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from didact.comparing import compare as module
+from didact.comparing.cell import Cell
 from didact.comparing.config import CompareConfig
 from didact.comparing.training import TrainingStage, TrainJobs
-from didact.comparing.training_run import Cell
 from didact.errors import (
     DidactError,
     MissingExtraError,

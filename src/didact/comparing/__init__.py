@@ -3,7 +3,7 @@
 - `compare`: the public function. `prepare` loads data and teacher, `assemble` makes the `setup` (teacher, rows,
   methods, students), `preflight` tries it on two rows, `runner` runs it.
 - `runner`: the five steps. label; explain (`explanations`); train (`grid` lists the cells, `training` trains what is
-  left of them, `training_run` is one cell); summarise (`summarise`, `statistics`: gains, from
+  left of them, `cell` is one cell); summarise (`summarise`, `statistics`: gains, from
   `didact.stats.contrast`); evaluate (`evaluation`: all other metrics on test rows).
 - The config: `config` (the fields, which are also the flags), `config_fields` (the same for editors), `config_values`
   (how values are read), `config_checks` (checks that know methods, data and devices).
@@ -13,7 +13,7 @@
 - On disk: `run_inputs` (what workers read), `answer_file` (answers of a black box).
 
 A killed run is resumed by the same command. `runner` repeats its steps, and each finds its files by key: `finished`
-in `training_run` says whether a cell is done, `training` picks the cells that are left, `didact.explaining.cache`
+in `cell` says whether a cell is done, `training` picks the cells that are left, `didact.explaining.cache`
 says which explanations exist, `evaluation` knows measured.json by its key, and `prepare` reads the numbers that were
 fitted to a budget from plan.toml. A half-trained student starts over.
 

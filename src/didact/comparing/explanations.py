@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from didact.comparing.cell import Cell
 from didact.comparing.grid import ExplanationFiles, Grid
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.execution.run_dir import RunDirectory

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from didact.comparing.cell import VERSION, Cell
 from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import VERSION, Cell
 from didact.core.row import Row, fingerprint_of
 from didact.explaining.cache import CachedFile, slug
 from didact.files.store import key_of

@@ -15,6 +15,7 @@ from typing import Any
 from didact.comparing.answer_file import DEFAULT_RECHECK, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
+from didact.comparing.cell import load_completed
 from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, measure_costs
 from didact.comparing.evaluation import is_evaluated
@@ -33,7 +34,6 @@ from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
 from didact.comparing.sampling import TEST_ROWS, Answers, RowLimits, Sample, data_for_students, draw_sample
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import load_completed
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from didact.comparing.cell import Cell
 from didact.comparing.evaluation import MethodEvaluation
 from didact.comparing.explanations import (
     EXPLANATIONS_FOLDER,
@@ -23,7 +24,6 @@ from didact.comparing.run_inputs import LabelledSplit, read_rows, write_rows
 from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, CellResults, summarise, write_results
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError

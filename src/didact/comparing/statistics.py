@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.comparing.cell import Cell, load_outputs
 from didact.comparing.run_inputs import LabelledSplit
-from didact.comparing.training_run import Cell, load_outputs
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
 from didact.errors import OptionError

@@ -9,12 +9,12 @@ from typing import Any, Final
 import torch
 
 from didact import __version__
+from didact.comparing.cell import Cell
 from didact.comparing.chance_level import ChanceLevel, columns_above_chance
 from didact.comparing.grid import Grid
 from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
 from didact.comparing.statistics import contrast_of_arms, contrasts_of, gain_rows, ranking_agreement, scores_by_arm
-from didact.comparing.training_run import Cell
 from didact.core.measure import BALANCED
 from didact.files.store import Store
 from didact.files.table_io import Table, write_table

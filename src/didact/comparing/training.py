@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from didact.comparing.cell import Cell, load_completed, run_cell, save_cell
 from didact.comparing.run_inputs import RunInputs
-from didact.comparing.training_run import Cell, load_completed, run_cell, save_cell
 from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, Job, JobResult, JobStatus, Manifest
 from didact.execution.run_dir import RunDirectory
