@@ -17,7 +17,7 @@ from didact.comparing import compare as module
 from didact.comparing.config import DEFAULT_SEARCH_SPACE, PLAN_FIELDS, TRAINING_FIELDS, CompareConfig, read_plan
 from didact.comparing.config_fields import CompareFields
 from didact.comparing.config_values import SKIPPABLE, parse_seeds
-from didact.comparing.prepare import _request, _stored
+from didact.comparing.prepare import _request_key, _stored_plan
 from didact.config import option_of
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
@@ -198,7 +198,7 @@ class TestOnePlanSaidThreeWays:
     def test_python_and_the_file(self, tmp_path, monkeypatch):
         seen = []
         monkeypatch.setattr(module, "ComparisonRunner", lambda setup, *_, **__: seen.append(setup) or _Nothing())
-        monkeypatch.setattr(module, "_prepared", lambda plan, *_, **__: SimpleNamespace(setup=plan, forecast=None))
+        monkeypatch.setattr(module, "_prepare_run", lambda plan, *_, **__: SimpleNamespace(setup=plan, forecast=None))
         (tmp_path / "plan.toml").write_text(FILE)
         module.compare(plan=tmp_path / "plan.toml", out=tmp_path / "a")
         rest = {name: value for name, value in GOOD.items() if name not in ("model", "data", "explainers", "students")}
@@ -357,7 +357,7 @@ class TestRetired:
         """Who resumes an old run has not asked for them."""
         plan = CompareConfig.of({"model": "a", "data": "planted/sentiment"}).with_fields(fitted_from="key")
         (tmp_path / "plan.toml").write_text(plan.to_toml() + 'test = "wilcoxon"\nreplicates = 2000\nsizes = [4]\n')
-        assert _stored(tmp_path, "key", plan) == plan.with_fields(train_sizes=(4,))
+        assert _stored_plan(tmp_path, "key", plan) == plan.with_fields(train_sizes=(4,))
         assert caplog.text == ""
 
     def test_a_run_that_was_fitted_before_is_recognised(self):
@@ -369,7 +369,7 @@ class TestRetired:
         place = next(number for number, line in enumerate(lines) if line.startswith("threads = "))
         lines[place:place] = ['test = "wilcoxon"', "replicates = 2000"]
         key = key_of({"plan": "\n".join(lines) + "\n", "teacher": "t", "methods": []})
-        assert _request(asked, FunctionTeacher(len, ["a", "b"], name="t"), []) == key
+        assert _request_key(asked, FunctionTeacher(len, ["a", "b"], name="t"), []) == key
 
 
 class TestSparing:

@@ -34,7 +34,7 @@ def planned(monkeypatch):
 
     def recorded(*given):
         grid = plain(*given)
-        found.append(list(grid.runs))
+        found.append(list(grid.cells))
         return grid
 
     monkeypatch.setattr(runner, "build_grid", recorded)

@@ -92,7 +92,7 @@ class TestVersions:
                 return done(self, rows)
 
         compare(teacher, data, seeds=1, eval_rows=2)
-        monkeypatch.setattr(run_module.MethodEvaluation, "done", watched)
+        monkeypatch.setattr(run_module.MethodEvaluation, "run", watched)
         compare(teacher, data, seeds=1, eval_rows=2)
         assert not seen
 

@@ -244,7 +244,7 @@ def test_specs_have_one_spelling():
     assert parse_learner("smat( outer = dev )").label == "smat(outer=dev)"
     assert learner_of({}).label == "smat"
     assert learner_of({"outer": "dev", "members": None}).label == "smat(outer=dev)"
-    assert parse_learner("smat(outer=dev)").row("cotrained") == "smat(outer=dev, cotrained)"
+    assert parse_learner("smat(outer=dev)").companion_label("cotrained") == "smat(outer=dev, cotrained)"
 
 
 def test_keys_are_those_of_versions_that_chose_a_route_by_memory(caplog):

@@ -141,7 +141,7 @@ class TestOnANode:
         fetched = []
         fake = SimpleNamespace(get=lambda reference: fetched.append(reference) or reference)
         monkeypatch.setitem(sys.modules, "ray", fake)
-        task = ray_module._Task("run", "classroom/m.json", 1, "quick_worker")
+        task = ray_module._TaskInfo("run", "classroom/m.json", 1, "quick_worker")
         for key in ("a", "b", "fails"):
             files = {"classroom/m.json": b"{}", "explanations/x": b"!"}
             result = ray_module._run_job(task, Job(key, tuple(files), ("cells/none", f"cells/{key}.json")), files)
@@ -154,7 +154,7 @@ class TestOnANode:
         assert not node_folder("run").exists()
 
     def test_another_version_is_refused(self):
-        task = ray_module._Task("run", "m.json", 1, "quick_worker", version="0.0.1")
+        task = ray_module._TaskInfo("run", "m.json", 1, "quick_worker", version="0.0.1")
         with pytest.raises(UnsupportedError, match="didact 0.0.1.*Install the same version"):
             ray_module._run_job(task, Job("a"), {})
 
@@ -186,7 +186,7 @@ class TestRequests:
             pass
 
     def test_an_address_where_nobody_answers_is_told_before_anything_is_loaded(self, compare, monkeypatch):
-        monkeypatch.setattr(module, "_loaded_data", lambda *_: pytest.fail("something was loaded"))
+        monkeypatch.setattr(module, "_load_data", lambda *_: pytest.fail("something was loaded"))
         began = time.monotonic()
         with pytest.raises(RequestError, match="No Ray cluster could be reached at '127.0.0.1:1'.*ray start --head"):
             compare(engine="ray", address="127.0.0.1:1", workers=None)
@@ -227,10 +227,10 @@ class TestRecords:
         monkeypatch.setattr(
             "didact.comparing.training.load_completed", lambda *_: StoredRecord("b", "done", {"value": 0.7})
         )
-        stage._keep(failed, cell_of("b"))
+        stage._save_result(failed, cell_of("b"))
         assert not (tmp_path / "cells" / "b.txt").exists()
         monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: None)
-        stage._keep(failed, cell_of("b"))
+        stage._save_result(failed, cell_of("b"))
         assert (tmp_path / "cells" / "b.txt").exists()
 
     def test_that_cannot_be_written_are_told(self, tmp_path):

@@ -26,19 +26,19 @@ from didact.files.store import key_of, unreadable_error
 
 DEFAULT_RECHECK: Final = 8  # rows asked again when a run is resumed
 _TOLERANCE: Final = 1e-3  # of a probability, or relative to a value: an API need not repeat every digit
-_SEED: Final = 0
+_RECHECK_SEED: Final = 0
 
 
 class AnswerFile:
     """The kept answers of one teacher. With `writes=False` the file is read and stays as it is."""
 
     def __init__(self, folder: Path, teacher: Teacher, *, writes: bool = True) -> None:
-        facts = {
+        identity = {
             "teacher": teacher.name, "task": teacher.task.name,
             "classes": None if teacher.classes is None else list(teacher.classes),
             "output": getattr(teacher, "output", None),
         }  # fmt: skip
-        self.path = folder / "classroom" / f"answers-{key_of(facts)}.jsonl"
+        self.path = folder / "classroom" / f"answers-{key_of(identity)}.jsonl"
         self.teacher, self.writes = teacher, writes
 
     def get(self, row: Row) -> Float[np.ndarray, " value"] | None:
@@ -47,10 +47,10 @@ class AnswerFile:
 
     def recheck(self, rows: Iterable[Row], count: int) -> None:
         """Ask the teacher again about `count` of these rows that it has answered; another answer is an error."""
-        known = {key: row for row in rows if (key := row_key(row)) in self._values} if count else {}
-        if known:
-            draw = np.random.default_rng(seed_from(_SEED, "recheck"))
-            self._check([known[key] for key in draw.permutation(sorted(known))[:count]])
+        answered = {key: row for row in rows if (key := row_key(row)) in self._values} if count else {}
+        if answered:
+            rng = np.random.default_rng(seed_from(_RECHECK_SEED, "recheck"))
+            self._check_unchanged([answered[key] for key in rng.permutation(sorted(answered))[:count]])
 
     def add(self, rows: Sequence[Row], outputs: Outputs) -> None:
         """Keep the answers to these rows."""
@@ -72,15 +72,15 @@ class AnswerFile:
 
     @cached_property
     def _values(self) -> dict[str, Float[np.ndarray, " value"]]:
-        found = {}
+        stored = {}
         for line in self._lines():
             try:
                 answer = parse_checksummed(line, self.path, advice="")
                 if len(answer) == 2:
-                    found[str(answer["row"])] = np.array(answer["values"], dtype=np.float64)
+                    stored[str(answer["row"])] = np.array(answer["values"], dtype=np.float64)
             except (RecordError, KeyError, TypeError, ValueError):
                 continue  # blank, cut short or damaged: asked for again
-        return found
+        return stored
 
     def _lines(self) -> Iterator[bytes]:
         """The lines of this file, and of those that other machines wrote to the same store."""
@@ -92,25 +92,25 @@ class AnswerFile:
             except OSError as error:
                 raise unreadable_error(path, error) from error
 
-    def _check(self, rows: Sequence[Row]) -> None:
+    def _check_unchanged(self, rows: Sequence[Row]) -> None:
         """An error if the teacher now answers one of these rows otherwise than it did."""
-        answered = self.teacher.predict(rows)
-        kept = Outputs(
-            answered.task,
-            answered.ids,
+        current = self.teacher.predict(rows)
+        stored = Outputs(
+            current.task,
+            current.ids,
             np.stack([self._values[row_key(row)] for row in rows]),
-            classes=answered.classes,
+            classes=current.classes,
         )
-        before, now = kept.probabilities, answered.probabilities
+        before, now = stored.probabilities, current.probabilities
         scale = 1.0 if self.teacher.task.has_classes else np.maximum(np.abs(before), 1e-6)
         changed = np.flatnonzero((np.abs(before - now) > _TOLERANCE * scale).any(axis=1))
         if not len(changed):
             return
-        place = int(changed[0])
+        index = int(changed[0])
         raise OptionError(
             f"The teacher {self.teacher.name!r} has changed since this run began: {len(changed)} of {len(rows)} rows "
-            f"asked again are answered otherwise. Row {rows[place].id!r} was answered {_written(before[place])} and is "
-            f"now {_written(now[place])}. Write to another folder (out=, --out), or keep the stored answers with "
+            f"asked again are answered otherwise. Row {rows[index].id!r} was answered {_rounded_json(before[index])} and is "
+            f"now {_rounded_json(now[index])}. Write to another folder (out=, --out), or keep the stored answers with "
             "recheck=0 (--recheck 0)."
         )
 
@@ -120,5 +120,5 @@ def row_key(row: Row) -> str:
     return hashlib.sha256(row.content).hexdigest()[:16]
 
 
-def _written(values: Any) -> str:
+def _rounded_json(values: Any) -> str:
     return json.dumps([round(float(value), 4) for value in values])

@@ -45,8 +45,8 @@ def assemble(
     choice = replace(choice, config=_with_sizes(choice.config, pool, sample, findings))
     config = choice.config
     students = _students(config, default_student(teacher, sample.data.task, config.base))
-    starts = _starts(students, config, teacher, sample.data, pool, findings)
-    setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, starts)
+    student_inits = _student_inits(students, config, teacher, sample.data, pool, findings)
+    setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, student_inits)
     if probe:
         setup = preflight(setup, choice, findings)
     if not setup.config.explainers and not objects:
@@ -59,24 +59,26 @@ def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, f
     """The rows that subsets are drawn from: those that the teacher and the explainers can speak of."""
     rows = sample.data["train"].rows
     if any(is_spec(method.method) and str(method.method).partition("(")[0] == "human" for method in methods):
-        marked = tuple(row for row in rows if row.rationale is not None)
-        if len(marked) < len(rows):
-            findings.notes.append(f"{len(rows) - len(marked)} of {len(rows)} train rows have no rationale: left out.")
-        rows = marked
+        with_rationale = tuple(row for row in rows if row.rationale is not None)
+        if len(with_rationale) < len(rows):
+            findings.notes.append(
+                f"{len(rows) - len(with_rationale)} of {len(rows)} train rows have no rationale: left out."
+            )
+        rows = with_rationale
     rows = tuple(filter(teacher.knows, rows))
     return Pool(rows, None if sample.balance is None else tuple(sample.answers.labels(rows)))
 
 
 def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Findings) -> CompareConfig:
     """The config with sizes that can be drawn."""
-    most = pool.largest_draw
-    sizes = config.train_sizes or (max(min(TRAIN_SIZE, most), 1),)
-    if max(sizes) > most and pool.labels is not None:
-        findings.notes.append(f"Only {most:,} rows can be drawn balanced: sizes above that are cut to it.")
-        sizes = tuple(sorted({min(size, most) for size in sizes}))
-    elif max(sizes) > most:
+    largest = pool.largest_draw
+    sizes = config.train_sizes or (max(min(TRAIN_SIZE, largest), 1),)
+    if max(sizes) > largest and pool.labels is not None:
+        findings.notes.append(f"Only {largest:,} rows can be drawn balanced: sizes above that are cut to it.")
+        sizes = tuple(sorted({min(size, largest) for size in sizes}))
+    elif max(sizes) > largest:
         findings.faults.append(
-            f"train_sizes: {max(sizes):,} rows were asked for, and {sample.data.name!r} has {most:,} to draw from. "
+            f"train_sizes: {max(sizes):,} rows were asked for, and {sample.data.name!r} has {largest:,} to draw from. "
             "Take smaller sizes."
         )
     return config.with_fields(train_sizes=sizes)
@@ -90,7 +92,7 @@ def _students(config: CompareConfig, default: StudentSpec) -> tuple[StudentSpec,
     )
 
 
-def _starts(
+def _student_inits(
     students: Sequence[StudentSpec],
     config: CompareConfig,
     teacher: Teacher,
@@ -99,10 +101,10 @@ def _starts(
     findings: Findings,
 ) -> dict[str, StudentInit]:
     """Where the students of each architecture start."""
-    starts: dict[str, StudentInit] = {}
+    student_inits: dict[str, StudentInit] = {}
     for architecture in dict.fromkeys(student.architecture for student in students):
         try:
-            starts[architecture] = student_init(
+            student_inits[architecture] = student_init(
                 architecture,
                 teacher=teacher,
                 task=data.task,
@@ -114,7 +116,7 @@ def _starts(
             )
         except DidactError as error:
             findings.faults.append(f"students: {architecture}: {error}")
-    return starts
+    return student_inits
 
 
 def check_fit(teacher: Teacher, data: Dataset) -> None:
@@ -136,14 +138,14 @@ def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
     """What would end a run half way, or pair answers with the wrong rows."""
     rows = data[split].rows
     faults = []
-    known = sum(teacher.knows(row) for row in rows)
-    least = 2 if split == "test" else 1
-    if known < least:
-        faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
-    twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
-    if twice:
-        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
-    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
-    if blank:
-        faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
+    answerable = sum(teacher.knows(row) for row in rows)
+    minimum = 2 if split == "test" else 1
+    if answerable < minimum:
+        faults.append(f"{split!r} has {answerable} rows that the teacher can answer, and needs {minimum} at least.")
+    repeated_ids = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
+    if repeated_ids:
+        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, repeated_ids[:3]))}.")
+    empty = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if empty:
+        faults.append(f"{len(empty)} rows in {split!r} are empty texts; leave them out: {', '.join(empty[:3])}.")
     return faults

@@ -68,10 +68,10 @@ class Cell:
     balanced: bool = False
 
     def plain(self) -> dict[str, object]:
-        found = asdict(self)
+        fields = asdict(self)
         if not self.balanced:  # described as before there was a choice
-            del found["balanced"]
-        return found
+            del fields["balanced"]
+        return fields
 
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
         """Which of the rows that the teacher answered this student learns from."""
@@ -81,19 +81,19 @@ class Cell:
 
 def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:
     """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
-    began = time.monotonic()
-    ready = ready_for(cell, run_inputs)
-    taught = (
-        _learned(cell, run_inputs, ready.train, ready.dev)
+    started = time.monotonic()
+    data = teaching_data(cell, run_inputs)
+    trained = (
+        _train_with_learner(cell, run_inputs, data.train, data.dev)
         if cell.learner is not None
-        else _tried(cell, run_inputs, ready)
+        else _train_trials(cell, run_inputs, data)
     )
-    outputs = predict_in_order(taught.student, ready.test)
-    return record_of(cell, ready, taught, outputs, time.monotonic() - began)
+    outputs = predict_in_order(trained.student, data.test)
+    return make_record(cell, data, trained, outputs, time.monotonic() - started)
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
+class TeachingData:
     """The rows of a cell, as its student learns them, and what explains them."""
 
     train: Examples
@@ -103,25 +103,25 @@ class Ready:
     maps: Explanations | None
 
 
-def ready_for(cell: Cell, run_inputs: RunInputs) -> Ready:
+def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
     """What the cell's student is taught with."""
     examples = run_inputs.examples(cell.start, cell.soft)
-    chosen = cell.rows_among(examples["train"].outputs)
-    train, dev = examples["train"].select(chosen), examples["dev"]
+    indices = cell.rows_among(examples["train"].outputs)
+    train, dev = examples["train"].select(indices), examples["dev"]
     if cell.extra:
-        model = run_inputs.start(cell.start).build(0)
-        rows, said = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
-        train = Examples.of(model, rows, said, soft=cell.soft)
+        model = run_inputs.student_init(cell.start).build(0)
+        rows, outputs = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
+        train = Examples.of(model, rows, outputs, soft=cell.soft)
     scale = TargetScaler.of(train)
-    maps = None
+    row_explanations = None
     if cell.maps is not None:
-        found, places = run_inputs.maps(cell.maps)
-        maps = found.select([places[row.id] for row in train.rows])
-    return Ready(scale.transform(train), scale.transform(dev), examples["test"], scale, maps)
+        explanations, index = run_inputs.explanations(cell.maps)
+        row_explanations = explanations.select([index[row.id] for row in train.rows])
+    return TeachingData(scale.transform(train), scale.transform(dev), examples["test"], scale, row_explanations)
 
 
 @dataclass(frozen=True, eq=False)
-class Done:
+class TrainedStudent:
     """A student that was taught, and how it came about."""
 
     student: Model
@@ -133,9 +133,11 @@ class Done:
     learned: LearnedRecord | None = None
 
 
-def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: float) -> tuple[TrainingRecord, Outputs]:
+def make_record(
+    cell: Cell, data: TeachingData, trained: TrainedStudent, answers: Outputs, seconds: float
+) -> tuple[TrainingRecord, Outputs]:
     """What is recorded of a taught student, and its answers in the teacher's units."""
-    outputs = ready.scale.inverse_transform(said)
+    outputs = data.scale.inverse_transform(answers)
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
             "The student's answers are not numbers. The learning rate "
@@ -143,57 +145,57 @@ def record_of(cell: Cell, ready: Ready, taught: Done, said: Outputs, seconds: fl
         )
     record = TrainingRecord(
         cell=cell.plain(),
-        value=number(float(measure(outputs, ready.test.outputs, balanced=cell.balanced))),
-        dev=number(taught.epoch.dev_measure),
-        epoch=taught.epoch.number,
-        trial=taught.trial,
-        trials=tuple(taught.trials),
-        lost_rows=taught.lost_rows,
-        epochs=tuple(EpochRecord(epoch.loss, epoch.dev_loss, epoch.dev_measure) for epoch in taught.history),
+        value=number(float(measure(outputs, data.test.outputs, balanced=cell.balanced))),
+        dev=number(trained.epoch.dev_measure),
+        epoch=trained.epoch.number,
+        trial=trained.trial,
+        trials=tuple(trained.trials),
+        lost_rows=trained.lost_rows,
+        epochs=tuple(EpochRecord(epoch.loss, epoch.dev_loss, epoch.dev_measure) for epoch in trained.history),
         seconds=round(seconds, 3),
-        learned=taught.learned,
+        learned=trained.learned,
         key=cell.key,
     )
     return record, outputs
 
 
-def _tried(cell: Cell, run_inputs: RunInputs, ready: Ready) -> Done:
+def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> TrainedStudent:
     """The best on dev of the students that the trials teach."""
-    maps, train, dev = ready.maps, ready.train, ready.dev
+    explanations, train, dev = data.maps, data.train, data.dev
     training = Training(**cell.training, seed=cell.seed)
-    tried: list[TrialRecord] = []
-    best: Done | None = None
+    trial_records: list[TrialRecord] = []
+    best: TrainedStudent | None = None
     keep = "last" if cell.extra else "best"
     for trial, changes in enumerate(cell.trials):
         # A student without explanations has nothing to tune: its trials start from other weights.
-        start = (cell.seed, "student") if maps is not None or trial == 0 else (cell.seed, "student", trial)
-        student = run_inputs.start(cell.start).build(seed_from(*start)).to(cell.device)
-        strategy = build_strategy(parse_spec(cell.strategy), **({} if maps is None else changes))
-        taught = teach(student, strategy, maps, train, dev, training, keep=keep)
-        epoch = taught.history[-1] if cell.extra else best_epoch(taught.history)
-        options = {"start": trial} if maps is None else dict(changes)
-        tried.append(TrialRecord(options, number(epoch.dev_measure)))
+        seed_parts = (cell.seed, "student") if explanations is not None or trial == 0 else (cell.seed, "student", trial)
+        student = run_inputs.student_init(cell.start).build(seed_from(*seed_parts)).to(cell.device)
+        strategy = build_strategy(parse_spec(cell.strategy), **({} if explanations is None else changes))
+        trained = teach(student, strategy, explanations, train, dev, training, keep=keep)
+        epoch = trained.history[-1] if cell.extra else best_epoch(trained.history)
+        options = {"start": trial} if explanations is None else dict(changes)
+        trial_records.append(TrialRecord(options, number(epoch.dev_measure)))
         if best is None or epoch.rank > best.epoch.rank:
-            best = Done(student, taught.history, epoch, trial, tried, taught.lost_rows)
+            best = TrainedStudent(student, trained.history, epoch, trial, trial_records, trained.lost_rows)
     assert best is not None
     return best
 
 
-def _learned(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> Done:
+def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> TrainedStudent:
     """The student that an explainer was learned with, and what it learned.
 
     It starts from weights of its own: the students that the finished explainer teaches are new to it.
     """
     assert cell.learner is not None
     learner = parse_learner(cell.learner)
-    student, explainer, parts = begin_learning(cell, run_inputs, train)
+    student, explainer, components = init_learning(cell, run_inputs, train)
     training = Training(**cell.training, seed=cell.seed)
-    done = run_smat(student, _strategy(cell), explainer, parts, train, dev, training, learner.smat)
-    notes, choice = list(done.notes), None
+    mix = run_smat(student, _strategy(cell), explainer, components, train, dev, training, learner.smat)
+    notes, choice = list(mix.notes), None
     if learner.chooses:
         choice = choose_by_new_students(
-            explainer, parts, train, dev, training, strategy=lambda: _strategy(cell),
-            student=lambda: run_inputs.start(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
+            explainer, components, train, dev, training, strategy=lambda: _strategy(cell),
+            student=lambda: run_inputs.student_init(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
         )  # fmt: skip
         notes.append(choice.note)
     view = explainer.view()
@@ -204,26 +206,26 @@ def _learned(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) 
         weights=tuple(explainer.weights.tolist()),
         entropy=view.entropy,
         active=view.active,
-        route=done.route,
+        route=mix.route,
         notes=tuple(notes),
         temperature=explainer.current_temperature,
         kept="learned" if choice is None else choice.name,
-        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in done.history),
+        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in mix.history),
     )
-    trials = [TrialRecord({}, number(done.kept_epoch.dev_measure))]
-    return Done(student, done.history, done.kept_epoch, 0, trials, done.lost_rows, learned)
+    trials = [TrialRecord({}, number(mix.kept_epoch.dev_measure))]
+    return TrainedStudent(student, mix.history, mix.kept_epoch, 0, trials, mix.lost_rows, learned)
 
 
-def begin_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
+def init_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
     """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
     assert cell.learner is not None
     assert cell.parts is not None
-    found, places = run_inputs.parts(cell.parts)
-    parts = found.select([places[row.id] for row in train.rows])
+    components, index = run_inputs.component_scores(cell.parts)
+    row_components = components.select([index[row.id] for row in train.rows])
     explainer = parse_learner(cell.learner).explainer()
-    explainer.start(parts.names)
-    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
-    return student, explainer, parts
+    explainer.start(row_components.names)
+    student = run_inputs.student_init(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    return student, explainer, row_components
 
 
 def _strategy(cell: Cell) -> Strategy:
@@ -234,7 +236,7 @@ def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
     """The answers first, then the record that vouches for them: a cell without its record was never done."""
     columns: dict[str, Sequence[object]] = {
         "values": outputs.values.tolist(),
-        "answers": [None] * len(outputs) if outputs.answers is None else [list(one) for one in outputs.answers],
+        "answers": [None] * len(outputs) if outputs.answers is None else [list(texts) for texts in outputs.answers],
     }
     checksum = write_table(outputs_path(store, record.key), Table(columns, {"key": record.key}), types=_OUTPUTS)
     replace(record, outputs=checksum).save(store)

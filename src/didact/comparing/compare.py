@@ -63,7 +63,7 @@ def compare(
         return run_config(plan, objects)
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
-        comparison = run_config(plan.with_fields(out=Path(folder)), objects, keeps=False)
+        comparison = run_config(plan.with_fields(out=Path(folder)), objects, persistent=False)
         comparison = replace(comparison, is_temporary=True)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,12 +88,12 @@ def forecast(
     a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
-    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as nowhere:  # as `compare`, which keeps nothing then
-        return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(nowhere) / "run"), objects)
+    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as temporary:  # as `compare`, which keeps nothing then
+        return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(temporary) / "run"), objects)
 
 
 @dataclass(frozen=True)
-class Objects:
+class PlanObjects:
     """What a config cannot hold: a teacher, a data set and methods that are objects."""
 
     teacher: Any = None
@@ -108,7 +108,7 @@ def _request(
     students: Sequence[Any] | None,
     config: CompareConfig | None,
     fields: Mapping[str, object],
-) -> tuple[CompareConfig, Objects]:
+) -> tuple[CompareConfig, PlanObjects]:
     """The config of a call, and the objects beside it."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
@@ -118,12 +118,12 @@ def _request(
         entries["students"] = students
     methods: tuple[Method, ...] = ()
     if isinstance(explainers, list | tuple):
-        named = [str(method) if isinstance(method, Path) else method for method in explainers]
-        methods = tuple(method for method in named if not isinstance(method, str | int | float | None))
-        entries["explainers"] = [method for method in named if isinstance(method, str | int | float | None)]
+        specs = [str(method) if isinstance(method, Path) else method for method in explainers]
+        methods = tuple(method for method in specs if not isinstance(method, str | int | float | None))
+        entries["explainers"] = [method for method in specs if isinstance(method, str | int | float | None)]
     elif explainers is not None:
         entries["explainers"] = explainers
-    objects = Objects(
+    objects = PlanObjects(
         None if isinstance(teacher, str | Path) else teacher, None if isinstance(data, str | Path) else data, methods
     )
     explicit_fields = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
@@ -137,79 +137,81 @@ def _request(
     return plan.with_fields(**dict.fromkeys(instances)), objects
 
 
-def forecast_config(plan: CompareConfig, objects: Objects = Objects()) -> Forecast:  # noqa: B008 - it is frozen
+def forecast_config(plan: CompareConfig, objects: PlanObjects = PlanObjects()) -> Forecast:  # noqa: B008 - it is frozen
     """What it would take to carry out a plan."""
-    began = time.perf_counter()
-    executor, place = _executor(plan), _place(plan, objects)
-    if is_url(place.name):  # a folder is made when there is something to keep
-        place.check()
-    with _opened(executor):
-        place.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
-        prepared = _prepared(plan, objects, executor, place, place.folder, began, is_forecast=True)
+    started = time.perf_counter()
+    executor, directory = _executor(plan), _run_directory(plan, objects)
+    if is_url(directory.name):  # a folder is made when there is something to keep
+        directory.check()
+    with _as_context(executor):
+        directory.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
+        prepared = _prepare_run(plan, objects, executor, directory, directory.folder, started, is_forecast=True)
     assert prepared.forecast is not None
     return prepared.forecast
 
 
-def _prepared(
+def _prepare_run(
     plan: CompareConfig,
-    objects: Objects,
+    objects: PlanObjects,
     executor: Executor,
-    place: RunDirectory,
+    directory: RunDirectory,
     folder: Path | None,
-    began: float,
+    started: float,
     *,
     is_forecast: bool = False,
 ) -> Prepared:
     """Data and teacher loaded, and all that the plan leaves open chosen."""
-    data, teacher = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
-    cut = () if data.all_rows is None else data.split_notes  # how a file was cut is said when rows are chosen
-    announce((f"note: {note}" for note in data.notes if note not in cut), shown=plan.progress)
-    place.pull("plan.toml", "classroom/answers-*")
+    data, teacher = _load_data(plan, objects), _load_teacher(plan, objects)
+    cut_notes = () if data.all_rows is None else data.split_notes  # how a file was cut is said when rows are chosen
+    announce((f"note: {note}" for note in data.notes if note not in cut_notes), shown=plan.progress)
+    directory.pull("plan.toml", "classroom/answers-*")
     workers, methods = executor.max_concurrency(), objects.methods
-    return prepare(plan, teacher, data, methods, folder=folder, workers=workers, began=began, is_forecast=is_forecast)
+    return prepare(
+        plan, teacher, data, methods, folder=folder, workers=workers, started=started, is_forecast=is_forecast
+    )
 
 
 def run_config(
     plan: CompareConfig,
-    objects: Objects = Objects(),  # noqa: B008 - it is frozen
+    objects: PlanObjects = PlanObjects(),  # noqa: B008 - it is frozen
     *,
-    keeps: bool = True,
+    persistent: bool = True,
     command: str = "",
 ) -> Comparison:
     """Carry out a plan.
 
     Without `keeps` the folder is a temporary one: nothing is scored that only a report would show.
     """
-    began = time.perf_counter()
-    executor, place = _executor(plan), _place(plan, objects)
-    with _new_folder(place), _opened(executor), place:
-        prepared = _prepared(plan, objects, executor, place, place.folder if keeps else None, began)
+    started = time.perf_counter()
+    executor, directory = _executor(plan), _run_directory(plan, objects)
+    with _checked_folder(directory), _as_context(executor), directory:
+        prepared = _prepare_run(plan, objects, executor, directory, directory.folder if persistent else None, started)
         if prepared.forecast is not None:
             announce(prepared.forecast.summary, shown=plan.progress)
             announce((f"note: {note}" for note in prepared.forecast.notes), shown=plan.progress)
-        runner = ComparisonRunner(prepared.setup, place, progress=plan.progress, command=command)
+        runner = ComparisonRunner(prepared.setup, directory, progress=plan.progress, command=command)
         return runner.run(executor)
 
 
 @contextlib.contextmanager
-def _new_folder(place: RunDirectory) -> Iterator[None]:
+def _checked_folder(directory: RunDirectory) -> Iterator[None]:
     """The place of a run, checked. Folders that were made for a run that is then refused are removed."""
-    folder = place.folder.absolute()
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    place.check()
+    folder = directory.folder.absolute()
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    directory.check()
     try:
         yield
     except RequestError:
         with contextlib.suppress(OSError):  # what holds anything stays
-            for path in made:
+            for path in created:
                 path.rmdir()
         raise
 
 
-def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
+def _run_directory(plan: CompareConfig, objects: PlanObjects) -> RunDirectory:
     """Where the run is kept; an error for a device that it cannot be computed on."""
     if plan.device == AUTO:
-        _check_spreadable(plan, objects.teacher)
+        _check_can_spread(plan, objects.teacher)
     check_trainable(plan.precision, parse_device(plan.student_device))
     if plan.engine == "local":  # machines of a cluster have what they have
         checked_device(plan.student_device)
@@ -218,10 +220,10 @@ def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
     return open_run_dir(out, plan.cache)
 
 
-def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
+def _check_can_spread(plan: CompareConfig, teacher: Any) -> None:
     """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
-    is_made = isinstance(teacher, Predictor)
-    if plan.model == "human" or (is_made and not getattr(teacher, "can_dispatch", False)):
+    is_loaded = isinstance(teacher, Predictor)
+    if plan.model == "human" or (is_loaded and not getattr(teacher, "can_dispatch", False)):
         name = plan.model if teacher is None else teacher.name
         raise OptionError(
             f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "
@@ -231,24 +233,24 @@ def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
         check_accelerate()
 
 
-def _opened(executor: Executor) -> contextlib.AbstractContextManager[Any]:
+def _as_context(executor: Executor) -> contextlib.AbstractContextManager[Any]:
     return executor if isinstance(executor, contextlib.AbstractContextManager) else contextlib.nullcontext()
 
 
-def _loaded_data(plan: CompareConfig, objects: Objects) -> Dataset:
+def _load_data(plan: CompareConfig, objects: PlanObjects) -> Dataset:
     if objects.data is not None:
         return objects.data if isinstance(objects.data, Dataset) else load_data(objects.data)
     return load_data(plan.data, columns=plan.columns or None, data_dir=plan.data_dir, seed=plan.data_seed)
 
 
-def _loaded_teacher(plan: CompareConfig, objects: Objects) -> Any:
+def _load_teacher(plan: CompareConfig, objects: PlanObjects) -> Any:
     teacher = objects.teacher
     if teacher is not None:
         fixed = ("task", "max_length", "truncate", "revision") if isinstance(teacher, Predictor) else ("revision",)
-        late = [name for name in fixed if getattr(plan, name)]
-        if late:
+        conflicting = [name for name in fixed if getattr(plan, name)]
+        if conflicting:
             raise OptionError(
-                f"{', '.join(late)} cannot be asked of a teacher that is made already. Load it with what it is to "
+                f"{', '.join(conflicting)} cannot be asked of a teacher that is made already. Load it with what it is to "
                 "have (didact.load_teacher), or name its folder."
             )
         return load_teacher(teacher, **plan.pick("task", "max_length", "truncate"))

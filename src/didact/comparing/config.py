@@ -212,8 +212,8 @@ class CompareConfig(DataOptions, ModelOptions):
             return fields
         if not isinstance(path, str | Path):
             raise OptionError(f"plan must be the path of a TOML file, got {shown(path)}.")
-        written = read_plan(Path(path), trust_remote_code=fields.get(TRUST) is True)
-        return super().current_entries(cls._flat(written, faults), faults, warns=warns) | fields
+        plan_entries = read_plan(Path(path), trust_remote_code=fields.get(TRUST) is True)
+        return super().current_entries(cls._flat(plan_entries, faults), faults, warns=warns) | fields
 
     @classmethod
     def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, object]:
@@ -225,16 +225,16 @@ class CompareConfig(DataOptions, ModelOptions):
         if not isinstance(table, Mapping):
             faults.append(f"training: a table is wanted, e.g. epochs = 12, not {shown(table)}.")
             return fields
-        known = {
+        training = {
             name: value
             for name, value in table.items()
             if name in TRAINING_FIELDS or cls.RENAMED.get(name) in TRAINING_FIELDS
         }
-        strange = [name for name in table if name not in known]
+        unknown_names = [name for name in table if name not in training]
         faults += [
-            f"training: {unknown_entry(cls, name, TRAINING_FIELDS, kind='entry of training')}" for name in strange
+            f"training: {unknown_entry(cls, name, TRAINING_FIELDS, kind='entry of training')}" for name in unknown_names
         ]
-        return {**known, **{name: value for name, value in fields.items() if value is not None}}
+        return {**training, **{name: value for name, value in fields.items() if value is not None}}
 
     @property
     def training(self) -> dict[str, Any]:
@@ -254,10 +254,10 @@ class CompareConfig(DataOptions, ModelOptions):
         """What is tried with this strategy: one set of changes per trial; one empty set where nothing is searched."""
         from didact.students.build import alike, strategy_options
 
-        known = strategy_options(strategy)
-        grid = {name: values for name, values in self.search_space.items() if name in known}
+        options = strategy_options(strategy)
+        grid = {name: values for name, values in self.search_space.items() if name in options}
         trials = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        return [{name: alike(value, known[name]) for name, value in trial.items()} for trial in trials]
+        return [{name: alike(value, options[name]) for name, value in trial.items()} for trial in trials]
 
     def to_toml(self) -> str:
         """The plan as a file. It leaves out what was not asked for, and what no file may allow."""
@@ -269,8 +269,8 @@ class CompareConfig(DataOptions, ModelOptions):
         """All entries as TOML under their first names: what a fitted plan is known by, also one of an older didact."""
         import tomli_w
 
-        first = {new: old for old, new in self.RENAMED.items()}
-        entries = {first.get(name, name): value for name, value in self.entries().items()}
+        first_names = {new: old for old, new in self.RENAMED.items()}
+        entries = {first_names.get(name, name): value for name, value in self.entries().items()}
         if "training" in entries:
             entries["training"] = self.training
         return tomli_w.dumps(entries)
@@ -283,11 +283,11 @@ class CompareConfig(DataOptions, ModelOptions):
         values["columns"] = {role: column or "" for role, column in self.columns.items()}  # TOML has no null
         values["search_space"] = {name: list(choices) for name, choices in self.search_space.items()}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        unsaid = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
+        defaults = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
         return {
             name: values[name]
             for name in PLAN_FIELDS
-            if values[name] not in (None, [], {}) and not (name in unsaid and values[name] == unsaid[name])
+            if values[name] not in (None, [], {}) and not (name in defaults and values[name] == defaults[name])
         }
 
 

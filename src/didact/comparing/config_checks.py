@@ -47,7 +47,7 @@ def check_method(text: str) -> str:
     return str(spec)
 
 
-def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
     def check(value: Any) -> str:
         if not isinstance(value, str):
             raise OptionError(f"an explainer is written as its name, not {value!r}.")
@@ -56,7 +56,7 @@ def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
     return check_list(values, check, "explainers")
 
 
-def _student(value: Any) -> StudentSpec:
+def _check_student(value: Any) -> StudentSpec:
     student = as_student_spec(value)
     build_strategy(student.strategy)
     name = student.architecture.partition("(")[0].strip()
@@ -69,14 +69,14 @@ def _student(value: Any) -> StudentSpec:
     return student
 
 
-def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
-    students = check_list([values] if is_student(values) else values, _student, "students")
+def _check_students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
+    students = check_list([values] if is_student(values) else values, _check_student, "students")
     if not students:
         raise OptionError("name at least one, e.g. same/attention.")
     return students
 
 
-def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     if values is True:
         values = DEFAULT_SEARCH_SPACE
     if not values:
@@ -86,24 +86,24 @@ def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any
             f"a table of options and their values is wanted, e.g. temperature = [1.0, 0.5], not {values!r}."
         )
     faults = []
-    known = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
-    taken = [strategy_options(student.strategy) for student in fields.get("students", ())]
+    option_names = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
+    student_options = [strategy_options(student.strategy) for student in fields.get("students", ())]
     for name, choices in values.items():
-        if name not in known:
-            faults.append(unknown_name_message("option of a strategy", name, sorted(known)))
+        if name not in option_names:
+            faults.append(unknown_name_message("option of a strategy", name, sorted(option_names)))
         elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
             faults.append(f"{name} needs a list of values to try, not {choices!r}.")
-        elif taken and not any(name in options for options in taken):
+        elif student_options and not any(name in options for options in student_options):
             faults.append(f"{name!r} is an option of none of the students' strategies.")
         else:
             for choice in choices:
-                faults += _bad_choice(name, choice)
+                faults += _choice_faults(name, choice)
     if faults:
         raise PlanError("", faults)
     return {name: tuple(choices) for name, choices in values.items()}
 
 
-def _bad_choice(name: str, value: Any) -> list[str]:
+def _choice_faults(name: str, value: Any) -> list[str]:
     if isinstance(value, float) and not math.isfinite(value):  # TOML can write inf and nan, and no key can hold them
         return [f"{name} is tried with numbers, and {value!r} is none."]
     for strategy in STRATEGIES:
@@ -115,7 +115,7 @@ def _bad_choice(name: str, value: Any) -> list[str]:
     return []
 
 
-def _data(value: Any, _: Mapping[str, Any]) -> str:
+def _check_data(value: Any, _: Mapping[str, Any]) -> str:
     name = check_name(value)
     if name.partition("(")[0].strip() in DATASETS:
         spec = parse_spec(name)
@@ -129,13 +129,13 @@ def _data(value: Any, _: Mapping[str, Any]) -> str:
     return name
 
 
-def _device(value: Any, _: Mapping[str, Any]) -> str:
+def _check_device(value: Any, _: Mapping[str, Any]) -> str:
     """A device by name, or all there are. Whether it is here is checked when the work begins."""
     name = check_name(str(value) if isinstance(value, torch.device) else value)
     return name if name == AUTO else str(parse_device(name))
 
 
-def _precision(value: Any, fields: Mapping[str, Any]) -> str:
+def _check_precision(value: Any, fields: Mapping[str, Any]) -> str:
     precision = check_precision(check_name(value))
     learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
     if learned and precision != SINGLE:
@@ -143,7 +143,7 @@ def _precision(value: Any, fields: Mapping[str, Any]) -> str:
     return precision
 
 
-def _base(value: Any, fields: Mapping[str, Any]) -> str:
+def _check_base(value: Any, fields: Mapping[str, Any]) -> str:
     """A base that some student starts from. Which student is the default is known with the teacher."""
     base = check_name(value)
     architectures = sorted({student.architecture for student in fields.get("students", ())})
@@ -157,11 +157,11 @@ def _base(value: Any, fields: Mapping[str, Any]) -> str:
 
 # By field: what checks a value, given the fields that were checked before it.
 CHECKS: Final = {
-    "explainers": _explainers,
-    "students": _students,
-    "search_space": _search_space,
-    "data": _data,
-    "device": _device,
-    "precision": _precision,
-    "base": _base,
+    "explainers": _check_explainers,
+    "students": _check_students,
+    "search_space": _check_search_space,
+    "data": _check_data,
+    "device": _check_device,
+    "precision": _check_precision,
+    "base": _check_base,
 }

@@ -17,7 +17,7 @@ _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 # -- how the command line reads text ----------------------------------------------------------------------------------
 
 
-def _number(text: str, kind: type) -> Any:
+def _number_or_text(text: str, kind: type) -> Any:
     """A number; other text stays as it is, and is reported with the other faults."""
     try:
         return kind(text)
@@ -26,11 +26,11 @@ def _number(text: str, kind: type) -> Any:
 
 
 def parse_integers(text: str) -> list[Any]:
-    return [_number(part, int) for part in split_list(text)]
+    return [_number_or_text(item, int) for item in split_list(text)]
 
 
 def parse_decimals(text: str) -> list[Any]:
-    return [_number(part, float) for part in split_list(text)]
+    return [_number_or_text(item, float) for item in split_list(text)]
 
 
 def parse_seeds(text: str) -> Any:
@@ -57,7 +57,7 @@ def parse_balance(text: str) -> Any:
 # -- checks that need no model code -----------------------------------------------------------------------------------
 
 
-def _some(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+def _non_empty(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
     if not values:
         raise OptionError(f"at least one {kind} is needed.")
     return values
@@ -65,7 +65,7 @@ def _some(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
 
 def check_train_sizes(values: Any) -> tuple[int, ...]:
     values = [values] if isinstance(python_number(values), int) else values
-    return tuple(sorted(_some(check_list(values, Integer(1, MAX_ROWS), "sizes"), "size")))
+    return tuple(sorted(_non_empty(check_list(values, Integer(1, MAX_ROWS), "sizes"), "size")))
 
 
 def check_seeds(values: Any) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ def check_seeds(values: Any) -> tuple[int, ...]:
         return tuple(range(Integer(1, MAX_SEEDS)(values)))
     if isinstance(values, list | tuple) and len(values) > MAX_SEEDS:
         raise OptionError(f"at most {MAX_SEEDS:,} seeds are possible, got {len(values):,}.")
-    return _some(check_list(values, check_seed, "seeds"), "seed")
+    return _non_empty(check_list(values, check_seed, "seeds"), "seed")
 
 
 def check_temperatures(values: Any) -> tuple[float, ...]:
@@ -83,7 +83,7 @@ def check_temperatures(values: Any) -> tuple[float, ...]:
             raise OptionError(f"a temperature is a number above 0, not {shown(value)}.")
         return float(value)
 
-    return _some(check_list(values, check, "temperatures"), "temperature")
+    return _non_empty(check_list(values, check, "temperatures"), "temperature")
 
 
 def check_skip_controls(values: Any) -> tuple[str, ...]:
@@ -107,11 +107,15 @@ def check_budget(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     else:
-        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
-        written = "".join(number + unit for number, unit in parts)
-        if not parts or written != re.sub(r"\s", "", str(value).lower()) or any(u not in _UNITS for _, u in parts):
+        pairs = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        matched = "".join(number + unit for number, unit in pairs)
+        if (
+            not pairs
+            or matched != re.sub(r"\s", "", str(value).lower())
+            or any(symbol not in _UNITS for _, symbol in pairs)
+        ):
             raise OptionError(f"a time is written 20m, 2h, 1h30m or 90s, not {shown(value)}.")
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in pairs)
     if not 1 <= seconds < math.inf:
         raise OptionError(f"a budget is at least a second, not {shown(value)}.")
     return seconds

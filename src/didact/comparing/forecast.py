@@ -16,10 +16,10 @@ from didact.students.build import strategy_options
 
 EXPLAINING: Final = "explaining: "  # before the label of a method
 SCORING: Final = "scoring with other metrics"
-_START: Final = 6.0  # seconds until worker processes have imported torch and read the rows
-_REPORT: Final = 5.0
-_SHARED: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
-_LEARNING: Final = 4.0  # learning an explainer beside a student, in epochs of plain training
+_WORKER_START_SECONDS: Final = 6.0  # seconds until worker processes have imported torch and read the rows
+_REPORT_SECONDS: Final = 5.0
+_BUSY_CORE_FACTOR: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
+_LEARNING_EPOCHS: Final = 4.0  # learning an explainer beside a student, in epochs of plain training
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,23 @@ class Workload:
     labels: tuple[str, ...]
     sizes: tuple[int, ...]
     seeds: int
-    used: int
+    used_rows: int
     dev: int
     test: int
-    measured: int
+    eval_rows: int
     workers: int
 
     @classmethod
-    def of(cls, setup: Setup, *, workers: int, measured: int) -> "Workload":
+    def of(cls, setup: Setup, *, workers: int, eval_rows: int) -> "Workload":
         config = setup.config
         return cls(
             labels=tuple(setup.labels),
             sizes=config.train_sizes,
             seeds=len(config.seeds),
-            used=len(setup.used),
+            used_rows=len(setup.used_rows),
             dev=len(setup.data["dev"]),
             test=len(setup.data["test"]),
-            measured=measured,
+            eval_rows=eval_rows,
             workers=max(workers, 1),
         )
 
@@ -120,28 +120,29 @@ def expected_used(pool: int, size: int, seeds: int) -> int:
 
 def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
     """The parts of the work that lie ahead, with their seconds."""
-    methods = [one for one in setup.methods if one.label in work.labels]
-    explained = [one for one in methods if one.label in costs.explain]
-    rows = work.used + work.dev + work.test
-    found = [Stage("labelling", rows, "rows", costs.answer * rows)]
-    for one in explained:
-        count = work.seeds * max(work.sizes) if one.resample_per_seed else work.used
-        found.append(Stage(f"{EXPLAINING}{one.label}", count, "rows", costs.explain[one.label] * count))
-    seconds = sum(_training_seconds(setup, costs, work, one) for one in methods) * work.seeds
-    found.append(Stage("training students", work.runs(setup), "runs", _START + seconds))
-    if work.measured:
-        own = [one for one in explained if one.has_own_scores]
+    methods = [method for method in setup.methods if method.label in work.labels]
+    explained = [method for method in methods if method.label in costs.explain]
+    rows = work.used_rows + work.dev + work.test
+    work_stages = [Stage("labelling", rows, "rows", costs.answer * rows)]
+    for method in explained:
+        count = work.seeds * max(work.sizes) if method.resample_per_seed else work.used_rows
+        work_stages.append(Stage(f"{EXPLAINING}{method.label}", count, "rows", costs.explain[method.label] * count))
+    seconds = sum(_training_seconds(setup, costs, work, method) for method in methods) * work.seeds
+    work_stages.append(Stage("training students", work.runs(setup), "runs", _WORKER_START_SECONDS + seconds))
+    if work.eval_rows:
+        scored = [method for method in explained if method.has_own_scores]
         explaining = sum(
-            costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED_ROWS)) for one in own
+            costs.explain[method.label] * (work.eval_rows + (0 if method.is_control else TIMED_ROWS))
+            for method in scored
         )
-        scoring = costs.evaluate * work.measured * len(own)
-        found.append(Stage(SCORING, work.measured, "rows", explaining + scoring))
-    found.append(Stage("report", 1, "page", _REPORT))
-    return found
+        scoring = costs.evaluate * work.eval_rows * len(scored)
+        work_stages.append(Stage(SCORING, work.eval_rows, "rows", explaining + scoring))
+    work_stages.append(Stage("report", 1, "page", _REPORT_SECONDS))
+    return work_stages
 
 
-def total_seconds(parts: Sequence[Stage]) -> float:
-    return sum(part.seconds for part in parts)
+def total_seconds(work_stages: Sequence[Stage]) -> float:
+    return sum(stage.seconds for stage in work_stages)
 
 
 def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: ComparedMethod) -> float:
@@ -155,9 +156,9 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
         trials = len(setup.config.trials(student.strategy))
         if method.role is Role.SHARPENED and "temperature" in strategy_options(student.strategy):
             trials *= len(setup.config.temperatures)
-        factor = _LEARNING if method.role is Role.COTRAINED else trials
+        factor = _LEARNING_EPOCHS if method.role is Role.COTRAINED else trials
         workers = 1 if setup.is_local(student, student.strategy.name) else work.workers
-        share = (_SHARED if work.workers > 1 else 1.0) / workers
+        share = (_BUSY_CORE_FACTOR if work.workers > 1 else 1.0) / workers
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict
             seconds += share * (factor * epochs * epoch + work.test * cost.predict)

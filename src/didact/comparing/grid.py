@@ -20,7 +20,7 @@ from didact.students.build import StudentSpec, strategy_options
 class ExplanationFiles:
     """Where the run's explanations are: `of` by row of the table and seed, `components` by learner what it weighs."""
 
-    of: Mapping[tuple[str, int], CachedFile]
+    by_method: Mapping[tuple[str, int], CachedFile]
     components: Mapping[str, CachedFile]
 
 
@@ -39,22 +39,22 @@ class Grid:
     `derived` is by file what learned explainers are to make before the runs that use it.
     """
 
-    runs: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
     derived: Mapping[str, DerivedExplanations]
 
     @property
     def learning(self) -> list[Cell]:
         """The runs that learn an explainer beside their student."""
-        return [run for run in self.runs if run.learner is not None]
+        return [cell for cell in self.cells if cell.learner is not None]
 
     @property
     def teaching(self) -> list[Cell]:
-        return [run for run in self.runs if run.learner is None]
+        return [cell for cell in self.cells if cell.learner is None]
 
     @property
     def keys(self) -> set[str]:
         """Rows of the table may share a run."""
-        return {run.key for run in self.runs}
+        return {cell.key for cell in self.cells}
 
 
 def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
@@ -64,22 +64,27 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
     held_out = {
         split: fingerprint_of([without_labels(row) for row in setup.held_out(split)]) for split in ("dev", "test")
     }
-    rules = {str(student): _training_facts(setup, student) for student in setup.students}
-    starts = {architecture: student_init_name(start) for architecture, start in setup.starts.items()}
-    runs = []
+    training_options = {str(student): _training_options(setup, student) for student in setup.students}
+    init_names = {architecture: student_init_name(start) for architecture, start in setup.student_inits.items()}
+    cells = []
     for seed in config.seeds:
         for size in config.train_sizes:
             train = fingerprint_of(setup.seed_rows(seed, size))
             for student in setup.students:
-                settings: dict[str, Any] = {"start": starts[student.architecture], "training": rules[str(student)]}
+                settings: dict[str, Any] = {
+                    "start": init_names[student.architecture],
+                    "training": training_options[str(student)],
+                }
                 settings |= {"size": size, "seed": seed, "soft": config.soft_labels, "threads": config.threads}
                 settings |= {"device": config.student_device} | ({"balanced": True} if setup.is_balanced else {})
-                facts = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
-                runs += builder.runs_of(student, settings, facts)
+                fingerprints = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
+                cells += builder.cells_of(student, settings, fingerprints)
     methods, students = setup.labels, [str(student) for student in setup.students]
-    order = {seed: number for number, seed in enumerate(config.seeds)}
-    runs.sort(key=lambda run: (order[run.seed], run.size, students.index(run.student), methods.index(run.explainer)))
-    return Grid(tuple(runs), builder.derived)
+    seed_order = {seed: number for number, seed in enumerate(config.seeds)}
+    cells.sort(
+        key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), methods.index(cell.explainer))
+    )
+    return Grid(tuple(cells), builder.derived)
 
 
 def student_init_name(start: StudentInit) -> str:
@@ -92,10 +97,10 @@ def without_labels(row: Row) -> Row:
     return Row(row.id, row.texts, row.image)
 
 
-def _training_facts(setup: Setup, student: StudentSpec) -> dict[str, Any]:
-    facts = setup.training(student).facts()
-    del facts["seed"]
-    return facts
+def _training_options(setup: Setup, student: StudentSpec) -> dict[str, Any]:
+    options = setup.training(student).facts()
+    del options["seed"]
+    return options
 
 
 @dataclass(eq=False)
@@ -104,25 +109,27 @@ class _Builder:
     files: ExplanationFiles
     derived: dict[str, DerivedExplanations] = field(default_factory=dict)
 
-    def runs_of(self, student: StudentSpec, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Cell]:
+    def cells_of(
+        self, student: StudentSpec, settings: Mapping[str, Any], fingerprints: Mapping[str, Any]
+    ) -> list[Cell]:
         """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
-        runs = []
+        cells = []
         learned: dict[str, str] = {}  # by learner the key of the run that learns it
         for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
             if not self.setup.takes_part(method, student):
                 continue
-            run = self._run(method, student, settings, facts, learned)
-            if run.learner is not None:
-                learned[run.learner] = run.key
-            runs.append(run)
-        return runs
+            cell = self._cell(method, student, settings, fingerprints, learned)
+            if cell.learner is not None:
+                learned[cell.learner] = cell.key
+            cells.append(cell)
+        return cells
 
-    def _run(
+    def _cell(
         self,
         method: ComparedMethod,
         student: StudentSpec,
         settings: Mapping[str, Any],
-        facts: Mapping[str, Any],
+        fingerprints: Mapping[str, Any],
         learned: Mapping[str, str],
     ) -> Cell:
         """One run. Its key hashes the settings, which the worker reads, and the facts, which decide the result too."""
@@ -133,7 +140,7 @@ class _Builder:
         trials = self._trials(method, student, teaches=teaches)
         components = None if learner is None else self.files.components[learner.label]
         identity = {
-            **facts,
+            **fingerprints,
             **settings,
             "explanations": None if explanations is None else explanations.key,
             "strategy": strategy.name,
@@ -163,7 +170,7 @@ class _Builder:
     def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> CachedFile | None:
         """The file that the student is taught with; of a learned explainer, the one it will make."""
         if method.role not in DERIVED:
-            return None if method.method is None else self.files.of[method.label, seed]
+            return None if method.method is None else self.files.by_method[method.label, seed]
         assert method.learner is not None
         source = learned[method.learner.label]
         key = key_of({"learned": source, "role": str(method.role)})
@@ -179,8 +186,12 @@ class _Builder:
         if not teaches:
             return [{} for _ in trials]
         if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # how sharp these are is fixed
-            others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
-            trials = [trial for number, trial in enumerate(others) if trial not in others[:number]]
+            without_temperature = [
+                {name: value for name, value in trial.items() if name != "temperature"} for trial in trials
+            ]
+            trials = [
+                trial for number, trial in enumerate(without_temperature) if trial not in without_temperature[:number]
+            ]
         if method.role is Role.SHARPENED:
             temperatures = self.setup.config.temperatures
             trials = [{**trial, "temperature": value} for trial in trials for value in temperatures]

@@ -125,7 +125,7 @@ def choose_methods(
         if method == "none":
             continue
         try:
-            methods.append(_compared(method, teacher, choice.config, methods))
+            methods.append(_compared_method(method, teacher, choice.config, methods))
         except DidactError as error:
             choice = choice.without(str(method), error, findings)
     for companion in _companions(methods, teacher, data, findings):
@@ -163,16 +163,16 @@ def _is_possible(control: str, data: Dataset, findings: Findings) -> bool:
         return False
     if control != "human":
         return True
-    marked, rows = sum(row.rationale is not None for row in data["train"]), len(data["train"])
-    if 0 < marked < rows:
+    with_rationale, rows = sum(row.rationale is not None for row in data["train"]), len(data["train"])
+    if 0 < with_rationale < rows:
         findings.notes.append(
-            f"The control 'human' is left out: {marked} of {rows} train rows have a rationale. Ask for it by name to "
+            f"The control 'human' is left out: {with_rationale} of {rows} train rows have a rationale. Ask for it by name to "
             "keep to those rows."
         )
-    return 0 < marked == rows
+    return 0 < with_rationale == rows
 
 
-def _compared(
+def _compared_method(
     method: Method, teacher: Teacher, config: CompareConfig, others: Sequence[ComparedMethod]
 ) -> ComparedMethod:
     """The row of a method that was asked for; an error if the teacher cannot serve it."""
@@ -209,15 +209,17 @@ def _companions(
     companions: list[ComparedMethod] = []
     statics: list[str] = []
     for learner in learners:
-        companions.append(ComparedMethod(learner.row("cotrained"), None, True, role=Role.COTRAINED, learner=learner))
+        companions.append(
+            ComparedMethod(learner.companion_label("cotrained"), None, True, role=Role.COTRAINED, learner=learner)
+        )
         static = _STATIC.get(learner.family)
         if static is None:  # the members of a blend are what it is held against
             companions += [ComparedMethod(name, name, True) for name in _members(learner, teacher, data, findings)]
             continue
         is_plain = not set(learner.spec.options) - {"family"}
         name = f"{static}(matched)" if is_plain else f"{static}(matched, {learner.label})"
-        flat = learner.row("flattened")
-        companions.append(ComparedMethod(flat, None, True, role=Role.FLATTENED, learner=learner))
+        flattened = learner.companion_label("flattened")
+        companions.append(ComparedMethod(flattened, None, True, role=Role.FLATTENED, learner=learner))
         companions.append(ComparedMethod(name, None, True, role=Role.MATCHED, learner=learner))
         statics.append(static)
     for static in dict.fromkeys(statics):
@@ -239,13 +241,13 @@ def _members(learner: Learner, teacher: Teacher, data: Dataset, findings: Findin
 def _note_choices(config: CompareConfig, methods: Sequence[ComparedMethod], findings: Findings) -> None:
     """What a reader of the table would take for granted, and the plan has otherwise."""
     labels = {method.label for method in methods}
-    left = [name for name in config.skip_controls if name not in labels]
-    if left:
-        findings.notes.append(f"Left out as the plan asks: {', '.join(left)}.")
-    sharp = [method.label for method in methods if method.role is Role.SHARPENED]
-    if sharp and len(config.temperatures) == 1:
+    skipped = [name for name in config.skip_controls if name not in labels]
+    if skipped:
+        findings.notes.append(f"Left out as the plan asks: {', '.join(skipped)}.")
+    sharpened = [method.label for method in methods if method.role is Role.SHARPENED]
+    if sharpened and len(config.temperatures) == 1:
         findings.notes.append(
-            f"{', '.join(sharp)}: the temperature is {config.temperatures[0]:g}, fixed beforehand and not chosen on "
+            f"{', '.join(sharpened)}: the temperature is {config.temperatures[0]:g}, fixed beforehand and not chosen on "
             "dev."
         )
 
@@ -258,8 +260,8 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
             explainer = load_explainer(explainer)
         if not isinstance(explainer, LearnedExplainer) or not explainer.learned:
             continue
-        seen = set(explainer.learned.get("rows", ()))
-        tested = sum(fingerprint_of([row]) in seen for row in data["test"])
+        seen_rows = set(explainer.learned.get("rows", ()))
+        tested = sum(fingerprint_of([row]) in seen_rows for row in data["test"])
         if tested:
             findings.faults.append(
                 f"explainers: {compared.label} learned from {tested} of the rows in 'test': it would be judged by what "
@@ -269,11 +271,11 @@ def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, dat
             is_mix = isinstance(explainer, ComponentMix)
             advice = " Name `smat` to have it learned from each student's rows alone." if is_mix else ""
             findings.notes.append(
-                f"{compared.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students "
+                f"{compared.label} saw the teacher's answers to {len(seen_rows):,} rows when it was learned; students "
                 f"taught by others did not.{advice}"
             )
-        known = explainer.learned.get("teacher_fingerprint")
-        if not teacher.is_identified_by_answers and known not in (None, teacher.fingerprint(())):
+        learned_for = explainer.learned.get("teacher_fingerprint")
+        if not teacher.is_identified_by_answers and learned_for not in (None, teacher.fingerprint(())):
             findings.notes.append(
                 f"{compared.label} was learned for another teacher ({explainer.learned.get('teacher')})."
             )

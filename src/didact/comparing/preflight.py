@@ -18,7 +18,7 @@ from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
     """The setup without what cannot take part. What was asked for and cannot is a fault."""
-    rows = setup.used[:2]
+    rows = setup.used_rows[:2]
     if not rows:
         return setup  # a fault already: no size is that small
     skipped: set[tuple[str, str]] = set()
@@ -29,14 +29,14 @@ def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
             skipped |= _try_learner(method, setup, rows, findings)
         if method.method is None:
             continue
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             explanations[method.label] = _try_method(method, setup, rows)
-            seconds[method.label] = time.perf_counter() - began
+            seconds[method.label] = time.perf_counter() - started
         except DidactError as error:
             choice = choice.without(method.label, error, findings)
     for student in setup.students:
-        if student.architecture in setup.starts:
+        if student.architecture in setup.student_inits:
             skipped |= _try_student(student, setup, rows, explanations, findings)
     return replace(
         setup, config=choice.config, methods=choice.methods, skipped=frozenset(skipped), probe_seconds=seconds
@@ -47,9 +47,9 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     """The explanations of two rows. Of those that are given, all that will be needed must be there."""
     instance = method.for_seed(setup.config.seeds[0])
     assert instance is not None
-    given = as_explanations(instance)
-    if given is not None:
-        return select_rows(select_rows(given, setup.used, label=method.label), rows, label=method.label)
+    existing = as_explanations(instance)
+    if existing is not None:
+        return select_rows(select_rows(existing, setup.used_rows, label=method.label), rows, label=method.label)
     outputs = (
         setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
     )  # they may cost something
@@ -61,12 +61,12 @@ def _try_student(
     student: StudentSpec,
     setup: Setup,
     rows: Sequence[Row],
-    explanations: dict[str, Explanations],
+    by_label: dict[str, Explanations],
     findings: Findings,
 ) -> set[tuple[str, str]]:
     """Teach the student with every method's explanations. Gives the pairs that do not go together."""
     try:
-        model = setup.starts[student.architecture].build(0)
+        model = setup.student_inits[student.architecture].build(0)
         batch = model.encode(rows)
         strategy = build_strategy(student.strategy)
         strategy.attach(model, batch)
@@ -74,12 +74,14 @@ def _try_student(
         findings.faults.append(f"students: {student}: {error}")
         return set()
     is_alignment = student.strategy.name == "alignment"
-    unaligned = sorted(label for label, given in explanations.items() if is_alignment and given.alignments is None)
-    for label, given in explanations.items():
+    unaligned = sorted(
+        label for label, explanations in by_label.items() if is_alignment and explanations.alignments is None
+    )
+    for label, explanations in by_label.items():
         if label in unaligned:
             continue
         try:
-            strategy.lesson(given, batch)
+            strategy.lesson(explanations, batch)
         except DidactError as error:
             findings.faults.append(f"students: {student} with {label}: {error}")
     if unaligned:
@@ -104,14 +106,14 @@ def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], find
             findings.notes.append(
                 f"{learner.label} is learned through what it sends whole: left out for student {student}."
             )
-        elif student.architecture in setup.starts:
+        elif student.architecture in setup.student_inits:
             batch_size = setup.training(student).batch_size
-            others = (learner.smat.outer_batch or batch_size) if learner.smat.outer == "train" else 0
+            outer_rows = (learner.smat.outer_batch or batch_size) if learner.smat.outer == "train" else 0
             smallest = min(setup.config.train_sizes)
-            if smallest < batch_size + others:
+            if smallest < batch_size + outer_rows:
                 findings.faults.append(
-                    f"train_sizes: {method.label} needs {batch_size + others} rows to learn from ({batch_size} to "
-                    f"teach {student} and {others} others to judge it by), and {smallest} were asked for. Take larger "
+                    f"train_sizes: {method.label} needs {batch_size + outer_rows} rows to learn from ({batch_size} to "
+                    f"teach {student} and {outer_rows} others to judge it by), and {smallest} were asked for. Take larger "
                     "sizes, or a smaller batch_size."
                 )
     return skipped

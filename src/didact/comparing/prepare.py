@@ -62,7 +62,7 @@ def prepare(
     *,
     folder: Path | None,
     workers: int,
-    began: float,
+    started: float,
     is_forecast: bool = False,
 ) -> Prepared:
     """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
@@ -77,8 +77,8 @@ def prepare(
     data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
     data, notes = data_for_students(teacher, data)
     check_fit(teacher, data)
-    request = _request(plan, teacher, methods)
-    fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request, plan)
+    request = _request_key(plan, teacher, methods)
+    fitted = None if plan.fitted_from is not None or folder is None else _stored_plan(folder, request, plan)
     plan = fitted or plan
     is_fitted = plan.fitted_from is not None
     if plan.eval_rows is None and folder is None:
@@ -92,22 +92,22 @@ def prepare(
         teacher = teacher.with_stored_answers(file.get)
     answers = Answers(teacher, file=file, progress=progress)
     first_look = needs_fit and plan.budget is not None
-    sample = _sampled(plan, data, answers, notes, first_look=first_look)
+    sample = _draw_rows(plan, data, answers, notes, first_look=first_look)
     setup = assemble(plan, teacher, data, methods, sample=sample)
     if not (needs_fit or is_forecast) and (not progress or _is_done(setup, folder)):
         return Prepared(setup, None)
     costs = measure_costs(setup, progress=progress)
     if needs_fit:
-        plan = _fitted(setup, costs, plan, request, workers, began, test=len(data["test"]))
-        sample = _sampled(plan, data, answers, notes)
-        setup = _again(setup, plan, methods, sample)
-    work = Workload.of(setup, workers=workers, measured=setup.config.eval_rows or 0)
+        plan = _fit(setup, costs, plan, request, workers, started, test=len(data["test"]))
+        sample = _draw_rows(plan, data, answers, notes)
+        setup = _reassemble(setup, plan, methods, sample)
+    work = Workload.of(setup, workers=workers, eval_rows=setup.config.eval_rows or 0)
     runs = work.runs(setup)
-    done = done_work(setup, folder)
-    parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
+    done = completed_work(setup, folder)
+    remaining = [_remaining(stage, done, runs) for stage in stages(setup, costs, work)]
     forecast = Forecast(
-        tuple(summary(setup, runs, total_seconds(parts))),
-        tuple(parts),
+        tuple(summary(setup, runs, total_seconds(remaining))),
+        tuple(remaining),
         runs,
         None if done is None else done.runs,
         workers,
@@ -157,11 +157,11 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     return lines
 
 
-def _count(things: Sequence[Any], name: str) -> str:
-    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
+def _count(items: Sequence[Any], name: str) -> str:
+    return f"{len(items)} {name}{'s' * (len(items) != 1)}"
 
 
-def _request(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
+def _request_key(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
     """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
     plain = plan.with_fields(fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
@@ -171,7 +171,7 @@ def _request(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -
     return key_of({"plan": text, "teacher": teacher.name, "methods": names})
 
 
-def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
+def _stored_plan(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
     """The plan that an earlier call of the same request fitted; None if there is none."""
     path = folder / "plan.toml"
     if not path.is_file():
@@ -179,13 +179,13 @@ def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | 
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
         current_entries = CompareConfig.current_entries(entries, [], warns=False)  # an older didact wrote other names
-        known = CompareConfig.of(current_entries, objects=("model", "data"))
+        stored = CompareConfig.of(current_entries, objects=("model", "data"))
     except DidactError:
         return None
-    return known.with_fields(trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None
+    return stored.with_fields(trust_remote_code=plan.trust_remote_code) if stored.fitted_from == request else None
 
 
-def _sampled(
+def _draw_rows(
     plan: CompareConfig, data: Dataset, answers: Answers, notes: Sequence[str], *, first_look: bool = False
 ) -> Sample:
     """The rows of a plan, with what is to be known of the data. A first look, before anything is fitted, labels few."""
@@ -196,75 +196,75 @@ def _sampled(
     return replace(sample, notes=(*notes, *sample.notes))
 
 
-def _fitted(
-    setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, began: float, *, test: int
+def _fit(
+    setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, started: float, *, test: int
 ) -> CompareConfig:
     """The plan with everything chosen. Without a budget, only the rows for metrics are."""
     if plan.budget is None:
         fitted = setup.config.with_fields(eval_rows=metric_rows(setup, costs, workers=workers))
     else:
-        seconds = TARGET * plan.budget - (time.perf_counter() - began)
+        seconds = TARGET * plan.budget - (time.perf_counter() - started)
         fitted = fit_plan(setup, costs, plan, workers=workers, seconds=seconds, test=test)
     return fitted.with_fields(students=setup.students, balance=setup.is_balanced, fitted_from=request)
 
 
-def _again(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
+def _reassemble(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
     """The setup of the fitted plan. Its parts were tried already."""
-    again = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
-    notes = [note for note in setup.notes if note not in again.notes and note not in setup.sample.notes]
-    return replace(again, skipped=setup.skipped, defaults=setup.defaults, notes=(*again.notes, *notes))
+    refitted = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
+    notes = [note for note in setup.notes if note not in refitted.notes and note not in setup.sample.notes]
+    return replace(refitted, skipped=setup.skipped, defaults=setup.defaults, notes=(*refitted.notes, *notes))
 
 
 @dataclass(frozen=True)
-class Done:
+class CompletedWork:
     """What a folder holds of a plan: finished runs, labels, rows still to explain by label, and metrics."""
 
     runs: int
-    labelled: bool
+    is_labelled: bool
     missing: Mapping[str, int]
-    scored: bool
+    is_scored: bool
 
 
 def _is_done(setup: Setup, folder: Path | None) -> bool:
     """Whether no run of the plan is left to do."""
-    done = done_work(setup, folder)
-    return done is not None and done.runs >= Workload.of(setup, workers=1, measured=0).runs(setup)
+    done = completed_work(setup, folder)
+    return done is not None and done.runs >= Workload.of(setup, workers=1, eval_rows=0).runs(setup)
 
 
-def _left(part: Stage, done: Done | None, runs: int) -> Stage:
+def _remaining(stage: Stage, done: CompletedWork | None, runs: int) -> Stage:
     """A part of the work without what is done already."""
     if done is None:
-        return part
+        return stage
     share = 1.0
-    if part.unit == "runs":
+    if stage.unit == "runs":
         share = 1 - done.runs / max(runs, 1)
-    elif part.name == "labelling":
-        share = 0.0 if done.labelled else 1.0
-    elif part.name.startswith(EXPLAINING):
-        missing = done.missing.get(part.name.removeprefix(EXPLAINING))
-        share = 1.0 if missing is None else min(missing / max(part.count, 1), 1.0)
-    elif part.name == SCORING:
-        share = 0.0 if done.scored else 1.0
+    elif stage.name == "labelling":
+        share = 0.0 if done.is_labelled else 1.0
+    elif stage.name.startswith(EXPLAINING):
+        missing = done.missing.get(stage.name.removeprefix(EXPLAINING))
+        share = 1.0 if missing is None else min(missing / max(stage.count, 1), 1.0)
+    elif stage.name == SCORING:
+        share = 0.0 if done.is_scored else 1.0
     return replace(
-        part, count=part.count if part.unit == "runs" else round(part.count * share), seconds=part.seconds * share
+        stage, count=stage.count if stage.unit == "runs" else round(stage.count * share), seconds=stage.seconds * share
     )
 
 
-def done_work(setup: Setup, folder: Path | None) -> Done | None:
+def completed_work(setup: Setup, folder: Path | None) -> CompletedWork | None:
     """What a folder holds of the setup; None where that cannot be known without computing."""
     if folder is None or not (folder / "cells").is_dir():
-        return Done(0, False, {}, False)
+        return CompletedWork(0, False, {}, False)
     if setup.teacher.is_identified_by_answers:
         return None
     fingerprint = setup.teacher.fingerprint(())
-    found = find_explanations(setup, folder / EXPLANATIONS_FOLDER, fingerprint)
-    if found is None:
+    located = find_explanations(setup, folder / EXPLANATIONS_FOLDER, fingerprint)
+    if located is None:
         return None
-    files, missing = found
+    files, missing = located
     keys = build_grid(setup, fingerprint, files).keys
     store = Store(folder / "cells")
     runs = sum(load_completed(store, key) is not None for key in keys)
     labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
     rows = setup.config.eval_rows or 0
-    scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
-    return Done(runs, labels.is_file(), missing, scored)
+    is_scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
+    return CompletedWork(runs, labels.is_file(), missing, is_scored)

@@ -41,7 +41,7 @@ from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 from didact.viz.progress import announce
 
-_FOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
+_SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +63,9 @@ class ComparisonRunner:
 
     def run(self, executor: Executor) -> Comparison:
         """Do what is left to do, and sum up."""
-        began = datetime.now(UTC)
+        started = datetime.now(UTC)
         try:
-            remove_stale_drafts(self.folder, inside=_FOLDERS)
+            remove_stale_drafts(self.folder, inside=_SUBFOLDERS)
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
             with ShardDistributor(executor, self.folder) as sharing:
@@ -80,7 +80,7 @@ class ComparisonRunner:
                 f"{error} What was finished is kept in {self.directory.name}: mend this, and give the same command "
                 "again to go on."
             ) from error
-        RunRecord.now(self.command, began).save(self.folder)
+        RunRecord.now(self.command, started).save(self.folder)
         return comparison
 
     def label(self) -> LabelledRows:
@@ -88,16 +88,16 @@ class ComparisonRunner:
         rows = self.setup.splits()
         teacher = self.setup.teacher
         # A black box is asked first: its answers are its fingerprint.
-        splits = self._answers(rows) if teacher.is_identified_by_answers else None
+        splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
-        fingerprint = teacher.fingerprint([row for part in rows.values() for row in part], outputs)
+        fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
         file = rows_file(fingerprint, rows)
         path = self.folder / "classroom" / file
         self.directory.push("classroom/answers-*.jsonl")
         self.directory.pull(f"classroom/{file}")
         stored = _stored_rows(path)
         if stored is None:
-            write_rows(path, splits or self._answers(rows), task=self.setup.task, classes=teacher.classes)
+            write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
             stored = read_rows(path)  # as workers will read them
         return LabelledRows(fingerprint, file, stored)
@@ -111,7 +111,7 @@ class ComparisonRunner:
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
         """Train the students that learn an explainer, make its explanations, then train all other students."""
-        self._save_starts()
+        self._save_student_inits()
         manifest = self._manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
         if grid.learning:
@@ -124,18 +124,18 @@ class ComparisonRunner:
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
         """Train students in workers, and in this process those whose strategy or architecture only it knows."""
         students = {str(student): student for student in self.setup.students}
-        here: list[Cell] = []
-        elsewhere: list[Cell] = []
+        local: list[Cell] = []
+        remote: list[Cell] = []
         for cell in cells:
             is_local = self.setup.is_local(students[cell.student], parse_spec(cell.strategy).name)
-            (here if is_local else elsewhere).append(cell)
-        if not here or isinstance(stage.executor, InProcess):
+            (local if is_local else remote).append(cell)
+        if not local or isinstance(stage.executor, InProcess):
             stage.run(cells, description, failed=failed)
             return
-        message = f"Worker processes do not know what was named in this process: it trains {len(here):,} runs itself."
+        message = f"Worker processes do not know what was named in this process: it trains {len(local):,} runs itself."
         announce([message], shown=self.progress)
-        stage.run(elsewhere, description, failed=failed)
-        replace(stage, executor=InProcess()).run(here, f"{description} here", failed=failed)
+        stage.run(remote, description, failed=failed)
+        replace(stage, executor=InProcess()).run(local, f"{description} here", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
         """The table, and a line for each run."""
@@ -150,9 +150,9 @@ class ComparisonRunner:
         if not self.setup.config.eval_rows:
             return
         self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # and pushed when the run ends
-        test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.runs, self.store)
-        measuring = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
-        measuring.done(self.setup.config.eval_rows)
+        test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
+        evaluation = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
+        evaluation.run(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
         """The plan of this run as a file, with what it cannot hold as comments."""
@@ -168,28 +168,28 @@ class ComparisonRunner:
             comments.append(f"# data, as an object: {setup.data.name}\n")
         return "".join(comments) + plan.to_toml()
 
-    def _answers(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
+    def _label_rows(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
         """The teacher's answers to all rows, each asked once."""
         answers = self.setup.sample.answers
-        answers.of([row for part in rows.values() for row in part])  # in one go, with one progress bar
-        return {name: LabelledSplit(tuple(part), answers.of(part)) for name, part in rows.items()}
+        answers.of([row for split_rows in rows.values() for row in split_rows])  # in one go, with one progress bar
+        return {name: LabelledSplit(tuple(split_rows), answers.of(split_rows)) for name, split_rows in rows.items()}
 
-    def _save_starts(self) -> None:
+    def _save_student_inits(self) -> None:
         """Save where students start, for workers to read.
 
         A missing folder is made. One that another run made meanwhile is used; only a damaged one is replaced.
         """
         for student in self.setup.students:
-            start = self.setup.starts[student.architecture]
-            folder = self.folder / "classroom" / "starts" / student_init_name(start)
+            student_init = self.setup.student_inits[student.architecture]
+            folder = self.folder / "classroom" / "starts" / student_init_name(student_init)
             for overwrite in (False, True):
-                if _holds(folder, start):
+                if _holds_init(folder, student_init):
                     break
                 try:
                     with atomic_folder(folder, overwrite=overwrite, is_in_run=True) as draft:
-                        start.save(draft)
+                        student_init.save(draft)
                 except (RecordError, OptionError):
-                    if overwrite and not _holds(folder, start):
+                    if overwrite and not _holds_init(folder, student_init):
                         raise
 
     def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
@@ -199,7 +199,7 @@ class ComparisonRunner:
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.runs}.values()],  # rows may share one
+            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],  # rows may share one
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
@@ -213,18 +213,17 @@ class ComparisonRunner:
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
     """The file that keeps these rows with the teacher's answers."""
-    return (
-        f"rows-{key_of({'teacher': fingerprint} | {name: fingerprint_of(part) for name, part in rows.items()})}.parquet"
-    )
+    fingerprints = {name: fingerprint_of(split_rows) for name, split_rows in rows.items()}
+    return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 
-def _holds(folder: Path, start: StudentInit) -> bool:
+def _holds_init(folder: Path, student_init: StudentInit) -> bool:
     """Whether the folder holds this start, whole."""
     try:
-        kept = StudentInit.load(folder)
+        stored = StudentInit.load(folder)
     except RecordError:
         return False
-    return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
+    return stored.facts == json.loads(json.dumps(dict(student_init.facts))) and stored.files == student_init.files
 
 
 def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:

@@ -26,7 +26,7 @@ DOMINANT: Final = 0.8  # an answer more frequent than this makes a comparison ba
 _BATCH: Final = 256
 _STORED_BATCH: Final = 32  # rows of a black box that are asked about before their answers are written
 _SEED: Final = 0  # of the sample; students draw from it with seeds of their own
-_MOST_LABELLED: Final = 20_000  # rows of a split labelled to find rare answers
+_MAX_LABELLED: Final = 20_000  # rows of a split labelled to find rare answers
 _SPLITS: Final = ("train", "dev", "test")
 
 
@@ -50,17 +50,17 @@ class Answers:
         with Progress("labelling rows with the model", total=len(missing), shown=self.progress) as bar:
             pending = list(missing.items())
             for start in range(0, len(pending), size):
-                part = [row for _, row in pending[start : start + size]]
-                outputs = self.teacher.predict(part)
-                self._keep([key for key, _ in pending[start : start + size]], outputs)
+                batch = [row for _, row in pending[start : start + size]]
+                outputs = self.teacher.predict(batch)
+                self._store([key for key, _ in pending[start : start + size]], outputs)
                 if self.file is not None:
-                    self.file.add(part, outputs)
-                bar.advance(len(part))
+                    self.file.add(batch, outputs)
+                bar.advance(len(batch))
         values = np.stack([self._values[key] for key in keys])
         texts = tuple(self._texts[key] for key in keys) if self._texts else None
         return Outputs(self.teacher.task, tuple(row.id for row in rows), values, texts)
 
-    def _keep(self, keys: Sequence[str], outputs: Outputs) -> None:
+    def _store(self, keys: Sequence[str], outputs: Outputs) -> None:
         self._values.update(zip(keys, outputs.values, strict=True))
         if outputs.answers is not None:
             self._texts.update(zip(keys, outputs.answers, strict=True))
@@ -126,8 +126,8 @@ def data_for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[s
     record = getattr(teacher, "record", {})
     train = data["train"].rows
     if not record:
-        seen = {row.id for row in train}
-        train = (*train, *(row for row in data["teach"] if row.id not in seen))
+        train_ids = {row.id for row in train}
+        train = (*train, *(row for row in data["teach"] if row.id not in train_ids))
     data = replace(data, splits={**data.splits, "train": Split("train", train)})
     total = sum(len(data[name]) for name in _SPLITS)
     advice = "" if total >= ADVISED else f" {ADVISED:,} rows or more are advised."
@@ -142,10 +142,10 @@ def _limited(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
     """At most so many rows of each split, drawn by a hash of their ids, in the order of the data."""
     splits, notes = dict(data.splits), []
     for name in _SPLITS:
-        most, rows = getattr(limits, name), splits[name].rows
-        if most is not None and len(rows) > most:
-            splits[name] = Split(name, _drawn(rows, most))
-            notes.append(f"{most:,} of {len(rows):,} rows of {name!r} are used, drawn at random.")
+        limit, rows = getattr(limits, name), splits[name].rows
+        if limit is not None and len(rows) > limit:
+            splits[name] = Split(name, _draw(rows, limit))
+            notes.append(f"{limit:,} of {len(rows):,} rows of {name!r} are used, drawn at random.")
     return Sample(replace(data, splits=splits) if notes else data, answers, tuple(notes))
 
 
@@ -156,19 +156,19 @@ def _balanced(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
     counts: dict[str, Counter[int]] = {}
     before: Counter[int] = Counter()
     for name in _SPLITS:
-        rows = _answerable(teacher, _drawn(splits[name].rows, _MOST_LABELLED))
+        rows = _answerable(teacher, _draw(splits[name].rows, _MAX_LABELLED))
         labels = answers.labels(rows)
         before.update(labels)
-        places = _rare_first([row.id for row in rows], labels, getattr(limits, name) or len(rows))
-        splits[name] = Split(name, [rows[place] for place in places])
-        counts[name] = Counter(labels[place] for place in places)
+        indices = _rare_first([row.id for row in rows], labels, getattr(limits, name) or len(rows))
+        splits[name] = Split(name, [rows[index] for index in indices])
+        counts[name] = Counter(labels[index] for index in indices)
     label, count = before.most_common(1)[0]
     if min(len(counts[name]) for name in ("train", "test")) < 2:
         raise OptionError(
             f"The model answers {classes[label]!r} on every row of {data.name!r} that students would learn from or be "
             "tested on, so there is nothing to foresee. Give rows on which it gives several answers."
         )
-    used = "; ".join(f"{name}: {_named(counts[name], classes)}" for name in ("train", "test"))
+    used = "; ".join(f"{name}: {_class_counts(counts[name], classes)}" for name in ("train", "test"))
     balance = (
         f"The model answers {classes[label]!r} on {count / before.total():.0%} of {before.total():,} rows, so rows are "
         "drawn balanced by its answers, and simulability is balanced agreement: the mean of the classes' recalls. "
@@ -181,26 +181,26 @@ def _answerable(teacher: Teacher, rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(filter(teacher.knows, rows))
 
 
-def _drawn(rows: Sequence[Row], most: int) -> Sequence[Row]:
+def _draw(rows: Sequence[Row], limit: int) -> Sequence[Row]:
     """At most so many rows, in their order."""
-    if len(rows) <= most:
+    if len(rows) <= limit:
         return rows
-    return [rows[place] for place in sorted(subset([row.id for row in rows], size=most, seed=_SEED).tolist())]
+    return [rows[index] for index in sorted(subset([row.id for row in rows], size=limit, seed=_SEED).tolist())]
 
 
 def _rare_first(ids: Sequence[str], labels: Sequence[int], size: int) -> list[int]:
     """Places of `size` rows, the classes as equal as possible, filled up with rows of the frequent ones."""
     names = sorted(set(labels))
-    members = {name: [place for place, label in enumerate(labels) if label == name] for name in names}
-    wanted = balanced_counts([len(members[name]) for name in names], size)
+    members = {name: [index for index, label in enumerate(labels) if label == name] for name in names}
+    quotas = balanced_counts([len(members[name]) for name in names], size)
     chosen: list[int] = []
-    for name, count in zip(names, wanted, strict=True):
-        spare = size - sum(wanted)  # what `balanced_counts` leaves unused, since the largest class is limited
-        count = min(count + spare, len(members[name])) if count == max(wanted) else count
-        places = subset([ids[place] for place in members[name]], size=count, seed=_SEED)
-        chosen += [members[name][place] for place in places]
+    for name, count in zip(names, quotas, strict=True):
+        spare = size - sum(quotas)  # what `balanced_counts` leaves unused, since the largest class is limited
+        count = min(count + spare, len(members[name])) if count == max(quotas) else count
+        indices = subset([ids[index] for index in members[name]], size=count, seed=_SEED)
+        chosen += [members[name][index] for index in indices]
     return sorted(chosen)
 
 
-def _named(counts: Mapping[int, int], classes: Sequence[str]) -> str:
+def _class_counts(counts: Mapping[int, int], classes: Sequence[str]) -> str:
     return ", ".join(f"{counts.get(index, 0):,} {name}" for index, name in enumerate(classes))

@@ -60,7 +60,7 @@ class Setup:
     defaults: frozenset[str]
     pool: Pool
     students: tuple[StudentSpec, ...]
-    starts: Mapping[str, StudentInit]
+    student_inits: Mapping[str, StudentInit]
     notes: tuple[str, ...] = ()
     skipped: frozenset[tuple[str, str]] = frozenset()
     probe_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -95,10 +95,10 @@ class Setup:
         return self.pool.draw_subset(size or max(self.config.train_sizes), seed)
 
     @cached_property
-    def used(self) -> tuple[Row, ...]:
+    def used_rows(self) -> tuple[Row, ...]:
         """All rows that any student sees, in the order of the data."""
-        used = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
-        return tuple(row for row in self.pool.rows if row.id in used)
+        used_rows = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
+        return tuple(row for row in self.pool.rows if row.id in used_rows)
 
     def held_out(self, split: str) -> tuple[Row, ...]:
         """The rows of dev or test that the teacher can answer."""
@@ -106,7 +106,7 @@ class Setup:
 
     def splits(self) -> dict[str, tuple[Row, ...]]:
         """The rows that the teacher answers: those that students learn from, choose epochs by and are tested on."""
-        return {"train": self.used, "dev": self.held_out("dev"), "test": self.held_out("test")}
+        return {"train": self.used_rows, "dev": self.held_out("dev"), "test": self.held_out("test")}
 
     @property
     def background(self) -> Sequence[Row]:
@@ -123,7 +123,7 @@ class Setup:
 
     def is_local(self, student: StudentSpec, strategy: str) -> bool:
         """Whether this process alone knows the strategy or the student's architecture: workers cannot train it."""
-        architecture = self.starts[student.architecture].facts.get("architecture")
+        architecture = self.student_inits[student.architecture].facts.get("architecture")
         return strategy in STRATEGIES.local or architecture in MODELS.local
 
     def count_runs(self, labels: Sequence[str]) -> int:
@@ -141,9 +141,9 @@ class Setup:
 
     def describe(self, student: StudentSpec) -> str:
         """What the student is and where it starts, for people."""
-        return describe_student(student, self.teacher, self.starts[student.architecture].origin)
+        return describe_student(student, self.teacher, self.student_inits[student.architecture].origin)
 
     def training(self, student: StudentSpec) -> Training:
         """How this student is trained."""
-        kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
-        return replace(kind, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)
+        defaults = student_training(self.student_inits[student.architecture].build(0), student.optimiser)
+        return replace(defaults, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)

@@ -30,21 +30,21 @@ def scores_by_arm(
     cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: LabelledSplit
 ) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
     """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
-    found: dict[Arm, dict[int, np.ndarray]] = {}
+    scores: dict[Arm, dict[int, np.ndarray]] = {}
     task = test.outputs.task
     if task.is_score:
-        found[REFERENCE] = {0: test.outputs.values[:, 0]}
+        scores[REFERENCE] = {0: test.outputs.values[:, 0]}
     for cell in cells:
         record = records[cell.key]
         if not record.is_done:
             continue
         table = load_outputs(store, record)
         values = np.array(table.columns["values"], dtype=np.float64)
-        said = tuple(tuple(one or ()) for one in table.columns["answers"]) if task.is_per_token else None
-        outputs = Outputs(task, test.outputs.ids, values, said)
+        texts = tuple(tuple(answers or ()) for answers in table.columns["answers"]) if task.is_per_token else None
+        outputs = Outputs(task, test.outputs.ids, values, texts)
         row = values[:, 0] if task.is_score else agreement(outputs, test.outputs)
-        found.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row
-    return found
+        scores.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row
+    return scores
 
 
 def row_contributions(
@@ -78,8 +78,8 @@ def contrast_of_arms(scores: Scores, strata: Int[np.ndarray, " row"] | None, fir
     seeds = sorted(scores[first].keys() & scores[second].keys())
     if not seeds:
         raise OptionError(f"{first} and {second} share no seed.")
-    one, other = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
-    return contrast_of(one, other, scores.get(REFERENCE, {}).get(0), strata)
+    one_arm, other_arm = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
+    return contrast_of(one_arm, other_arm, scores.get(REFERENCE, {}).get(0), strata)
 
 
 def contrasts_of(
@@ -122,16 +122,16 @@ def gain_rows(
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[GainRow] = []
     for student, size in columns:
-        column = []
-        plain = scores.get((NONE, student, size), {})
+        column_rows = []
+        none_scores = scores.get((NONE, student, size), {})
         for name in explainers:
             by_seed = scores.get((name, student, size), {})
             if not by_seed:
                 continue
             values = np.array([simulability(row, reference, strata) for row in by_seed.values()])
             q25, median, q75 = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-            paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
-            column.append(
+            paired = [seed in none_scores or not none_scores for seed in by_seed]  # the seeds that the gain is of
+            column_rows.append(
                 GainRow(
                     explainer=name,
                     student=student,
@@ -148,12 +148,12 @@ def gain_rows(
                     low_seeds=lower_group_size(values[paired]),
                 )
             )
-        column = _with_claims(column, contrasts, limit=1.0 if reference is None else 2.0)
-        if len(column) > 1:  # alone, nobody is first
-            whole = len({frozenset(scores[row.explainer, student, size]) for row in column}) == 1
-            order = ranks(np.array([_standing(row, column, whole) for row in column]))
-            column = [replace(row, rank=float(rank)) for row, rank in zip(column, order, strict=True)]
-        rows += column
+        column_rows = _with_claims(column_rows, contrasts, limit=1.0 if reference is None else 2.0)
+        if len(column_rows) > 1:  # alone, nobody is first
+            same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
+            order = ranks(np.array([_ranking_value(row, column_rows, same_seeds) for row in column_rows]))
+            column_rows = [replace(row, rank=float(rank)) for row, rank in zip(column_rows, order, strict=True)]
+        rows += column_rows
     return rows
 
 
@@ -186,11 +186,11 @@ def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
     )
 
 
-def _standing(row: GainRow, column: Sequence[GainRow], whole: bool) -> float:
+def _ranking_value(row: GainRow, column: Sequence[GainRow], same_seeds: bool) -> float:
     """What a row is ranked by: its mean. Where seeds failed, means are of other seeds each, and gains are paired."""
     assert row.mean is not None
-    plain = next((other.mean for other in column if other.explainer == NONE), None)
-    return row.mean if whole or plain is None or row.gain is None else plain + row.gain
+    none_mean = next((other.mean for other in column if other.explainer == NONE), None)
+    return row.mean if same_seeds or none_mean is None or row.gain is None else none_mean + row.gain
 
 
 def ranking_agreement(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, object]:
@@ -203,7 +203,7 @@ def ranking_agreement(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]
     matrix = kendall_matrix(table)
     return {
         "columns": [{"student": student, "size": size} for student, size in columns],
-        "tau": [[None if np.isnan(value) else float(value) for value in line] for line in matrix],
+        "tau": [[None if np.isnan(value) else float(value) for value in tau_row] for tau_row in matrix],
     }
 
 

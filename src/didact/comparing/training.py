@@ -54,7 +54,7 @@ class TrainJobs:
     def __init__(self, folder: Path, manifest: Path, rows: str, cells: Mapping[str, Cell]) -> None:
         self.folder, self.cells = folder, cells
         self._common = [f"classroom/{name}" for name in (manifest.name, rows)]
-        self._listed: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
+        self._file_lists: dict[str, list[str]] = {}  # by name of a start, of explanations or of parts
 
     def job(self, key: str) -> Job:
         """What training this student reads and writes."""
@@ -80,12 +80,12 @@ class TrainJobs:
 
     def _files(self, name: str) -> list[str]:
         """The file of this name, or the files in the folder, or those of parts, which are two beside each other."""
-        if name not in self._listed:
+        if name not in self._file_lists:
             path = self.folder / name
-            beside = [path.with_suffix(ending) for ending in (".parquet", ".safetensors")]
-            files = {file for file in (path, *beside, *path.rglob("*")) if file.is_file()}
-            self._listed[name] = [file.relative_to(self.folder).as_posix() for file in sorted(files)]
-        return self._listed[name]
+            pair = [path.with_suffix(ending) for ending in (".parquet", ".safetensors")]
+            files = {file for file in (path, *pair, *path.rglob("*")) if file.is_file()}
+            self._file_lists[name] = [file.relative_to(self.folder).as_posix() for file in sorted(files)]
+        return self._file_lists[name]
 
 
 @dataclass(eq=False)
@@ -100,31 +100,31 @@ class TrainingStage:
     progress: bool = False
     done: set[str] = field(default_factory=set)
 
-    def run(self, runs: Sequence[Cell], description: str, *, failed: Set[str] = frozenset()) -> None:
+    def run(self, cells: Sequence[Cell], description: str, *, failed: Set[str] = frozenset()) -> None:
         """Train the students that are not done. Those in `failed` have a record that says why they cannot be."""
         by_key: dict[str, Cell] = {}
-        for run in runs:
-            by_key.setdefault(run.key, run)  # rows of the table may share a run
+        for cell in cells:
+            by_key.setdefault(cell.key, cell)  # rows of the table may share a run
         self.directory.pull_cells(by_key)
         self.done = {key for key in by_key if key in failed or load_completed(self.store, key) is not None}
-        waiting = [key for key in by_key if key not in self.done]
+        pending = [key for key in by_key if key not in self.done]
         jobs = TrainJobs(self.directory.folder, self.manifest.path, self.rows_file, by_key)
         if self.executor.runs_elsewhere:
             jobs.check_bases()
         with Progress(description, total=len(by_key), shown=self.progress) as bar:
             bar.skip(len(self.done))
-            queue = self._queue(waiting, jobs, bar)
+            queue = self._queue(pending, jobs, bar)
             try:
-                with closing(self.executor.run(self.manifest, queue) if waiting else _nothing()) as results:
+                with closing(self.executor.run(self.manifest, queue) if pending else _no_results()) as results:
                     for result in results:
                         if result.status is JobStatus.UNWRITABLE:
-                            raise RecordError(f"{result.error} {self._so_far(by_key)} are done.")
-                        self._keep(result, by_key[result.key])
+                            raise RecordError(f"{result.error} {self._progress_text(by_key)} are done.")
+                        self._save_result(result, by_key[result.key])
                         self.directory.push_cells([result.key])
                         bar.advance()
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(
-                    f"Stopped. {self._so_far(by_key)} are kept in {self.directory.name}; give the same command again "
+                    f"Stopped. {self._progress_text(by_key)} are kept in {self.directory.name}; give the same command again "
                     "to go on."
                 ) from None
 
@@ -138,7 +138,7 @@ class TrainingStage:
             self.done.add(key)
             bar.advance()
 
-    def _keep(self, result: JobResult, cell: Cell) -> None:
+    def _save_result(self, result: JobResult, cell: Cell) -> None:
         """Keep the record of a job. A failure does not replace what another run has done meanwhile."""
         key = result.key
         if result.status is not JobStatus.FAILED or load_completed(self.store, key) is None:
@@ -148,9 +148,9 @@ class TrainingStage:
             record.save(self.store)
         self.done.add(key)
 
-    def _so_far(self, by_key: Mapping[str, Cell]) -> str:
+    def _progress_text(self, by_key: Mapping[str, Cell]) -> str:
         return f"{len(self.done):,} of {len(by_key):,} cells"
 
 
-def _nothing() -> Generator[JobResult, None, None]:
+def _no_results() -> Generator[JobResult, None, None]:
     yield from ()

@@ -75,7 +75,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] | None = None
         self._lock = threading.Lock()
-        self._code = 0
+        self._exit_code = 0
 
     def run(self, key: str) -> JobResult:
         for _ in range(_ATTEMPTS):
@@ -84,7 +84,7 @@ class WorkerProcess:
                 return result
             if self.is_stopped:
                 break
-        return JobResult(key, JobStatus.DIED, error=self._ending())
+        return JobResult(key, JobStatus.DIED, error=self._describe_exit())
 
     def stop(self) -> None:
         with self._lock:
@@ -100,7 +100,7 @@ class WorkerProcess:
 
     def _request(self, key: str) -> JobResult | None:
         """The result of the job; None if the process died over it."""
-        process = self._running()
+        process = self._ensure_started()
         if process is None:
             return None
         assert process.stdin is not None
@@ -113,23 +113,27 @@ class WorkerProcess:
             line = ""
         if line:
             return JobResult.parse(json.loads(line))
-        self._code = process.wait()
+        self._exit_code = process.wait()
         with self._lock:
             self._process = None
         _close_pipes(process)
         return None
 
-    def _ending(self) -> str:
+    def _describe_exit(self) -> str:
         """How the process ended, and the last lines of its log."""
-        how = f"signal {-self._code} ({signal.Signals(-self._code).name})" if self._code < 0 else f"code {self._code}"
+        exit_status = (
+            f"signal {-self._exit_code} ({signal.Signals(-self._exit_code).name})"
+            if self._exit_code < 0
+            else f"code {self._exit_code}"
+        )
         text, log = "", self._log
         if log is not None:
             with contextlib.suppress(OSError, ValueError):
                 log.seek(0)
                 text = log.read()[-2000:]
-        return f"The worker process ended with {how}. {text}".strip()
+        return f"The worker process ended with {exit_status}. {text}".strip()
 
-    def _running(self) -> "subprocess.Popen[str] | None":
+    def _ensure_started(self) -> "subprocess.Popen[str] | None":
         with self._lock:
             if self._process is None and not self.is_stopped:
                 names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

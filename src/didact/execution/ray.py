@@ -29,7 +29,7 @@ _RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lo
 _AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run
 _POLL: Final = 1.0  # seconds between two looks at the cluster
 _TIMEOUT: Final = 5.0  # seconds that an address, or nodes that tidy up, may take to answer
-_PATIENCE: Final = 60.0  # seconds that a cluster without a node for a task may take to find one
+_NODE_TIMEOUT: Final = 60.0  # seconds that a cluster without a node for a task may take to find one
 
 
 class RayExecutor:
@@ -49,19 +49,19 @@ class RayExecutor:
         address: str | None = None,
         gpus: float = 0.0,
         module: str = WORKER,
-        node_timeout: float = _PATIENCE,
+        node_timeout: float = _NODE_TIMEOUT,
     ) -> None:
         if workers == 0:
             raise OptionError(
                 "workers=0 does the cells in this process, and Ray does them in others. Leave it out, give the number "
                 "of cells in flight, or use the engine local."
             )
-        self.ray = _imported()
+        self.ray = _import_ray()
         self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
         self.module, self.node_timeout = module, node_timeout
         self.run_name = ""
         self._stack: contextlib.ExitStack | None = None
-        self._objects: dict[Path, Any] = {}  # by file, the reference to its content in the object store
+        self._references: dict[Path, Any] = {}  # by file, the reference to its content in the object store
 
     @property
     def runs_elsewhere(self) -> bool:
@@ -78,7 +78,7 @@ class RayExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._objects.clear()
+        self._references.clear()
         stack, self._stack, self.run_name = self._stack, None, ""
         if stack is not None:
             stack.close()
@@ -100,17 +100,17 @@ class RayExecutor:
             return
         assert self._stack is not None
         if self.ray.is_initialized():  # by the caller, who stays connected
-            here = self.ray.get_runtime_context().gcs_address
-            if self.address not in (None, "auto", here):
+            connected_to = self.ray.get_runtime_context().gcs_address
+            if self.address not in (None, "auto", connected_to):
                 raise OptionError(
-                    f"This process is connected to Ray at {here}, not at {self.address}. Call ray.shutdown first."
+                    f"This process is connected to Ray at {connected_to}, not at {self.address}. Call ray.shutdown first."
                 )
         else:
             self._stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # Ray prints news of nodes to stdout
             self._stack.callback(self.ray.shutdown)
             self._init()
         self.run_name = secrets.token_hex(8)
-        self._stack.callback(self._tidy, self.run_name)
+        self._stack.callback(self._remove_run_folders, self.run_name)
         if not self._slots(self.threads, self.gpus):
             cpus = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
             raise UnsupportedError(
@@ -150,7 +150,7 @@ class RayExecutor:
         counts = Counter(f"{cpus:g} CPU, {gpus:g} GPU" for cpus, gpus in sizes)
         return "; ".join(f"{count} × ({size})" for size, count in sorted(counts.items())) or "no node"
 
-    def _tidy(self, run: str) -> None:
+    def _remove_run_folders(self, run: str) -> None:
         """Remove what the run unpacked on the nodes."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -169,10 +169,10 @@ class RayExecutor:
         cpus = max(1, min(manifest.threads, largest))  # more threads than CPUs take longer, and compute the same
         gpus = (self.gpus or 1.0) if manifest.on_gpu else 0.0
         task = self.ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_run_job)
-        common = _Task(
+        task_info = _TaskInfo(
             self.run_name, manifest.path.relative_to(manifest.root).as_posix(), manifest.threads, self.module
         )
-        waiting = iter(jobs)
+        pending = iter(jobs)
         running: dict[Any, Job] = {}
         last_slot = time.monotonic()
         try:
@@ -185,8 +185,8 @@ class RayExecutor:
                         "finished is kept: mend the cluster, and give the same command again to go on."
                     )
                 limit = max(1, min(self.workers or _AHEAD * slots, _AHEAD * slots))
-                while len(running) < limit and (job := next(waiting, None)) is not None:
-                    running[task.remote(common, job, self._sent(manifest.root, job))] = job
+                while len(running) < limit and (job := next(pending, None)) is not None:
+                    running[task.remote(task_info, job, self._file_references(manifest.root, job))] = job
                 if not running:
                     return
                 for reference in self.ray.wait(list(running), num_returns=1, timeout=_POLL)[0]:
@@ -195,12 +195,12 @@ class RayExecutor:
             for reference in running:
                 self.ray.cancel(reference, force=True)
 
-    def _sent(self, root: Path, job: Job) -> dict[str, object]:
+    def _file_references(self, root: Path, job: Job) -> dict[str, object]:
         """By name the references to the files. In a dictionary, so that Ray leaves them until a node asks for them."""
         for name in job.inputs:
-            if root / name not in self._objects:
-                self._objects[root / name] = self.ray.put((root / name).read_bytes())
-        return {name: self._objects[root / name] for name in job.inputs}
+            if root / name not in self._references:
+                self._references[root / name] = self.ray.put((root / name).read_bytes())
+        return {name: self._references[root / name] for name in job.inputs}
 
     def _result(self, reference: Any, job: Job) -> JobResult:
         errors = self.ray.exceptions
@@ -224,7 +224,7 @@ class RayExecutor:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _TaskInfo:
     """What all jobs of a manifest have in common."""
 
     run: str
@@ -234,10 +234,10 @@ class _Task:
     version: str = __version__
 
 
-_worker: tuple[_Task, WorkerProcess] | None = None  # of this process of Ray: the latest
+_worker: tuple[_TaskInfo, WorkerProcess] | None = None  # of this process of Ray: the latest
 
 
-def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
+def _run_job(task: _TaskInfo, job: Job, files: Mapping[str, object]) -> JobResult:
     """Unpack the files of a job, and let a worker process run it."""
     import ray
 
@@ -275,7 +275,7 @@ def _remove_folder(run: str) -> None:
 # -- connecting -------------------------------------------------------------------------------------------------------
 
 
-def _imported() -> Any:
+def _import_ray() -> Any:
     """The package, or an error that says how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more

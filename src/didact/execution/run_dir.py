@@ -23,7 +23,7 @@ from didact.files.remote import RUN_FILES, RemoteFolder, is_url, local_cache_dir
 from didact.files.store import StoredRecord, key_of, parse_record
 
 _BATCH: Final = 200  # cells that are fetched at a time
-_LATER: Final = 30.0  # seconds before a store that failed is tried again
+_RETRY_SECONDS: Final = 30.0  # seconds before a store that failed is tried again
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class RunDirectory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """The run has ended, well or not."""
 
@@ -81,13 +81,13 @@ class SyncedRunDirectory(RunDirectory):
     def __init__(self, url: str, cache: Path | None = None) -> None:
         self.remote = RemoteFolder(url)
         super().__init__(local_cache_dir(self.remote.url) if cache is None else cache, self.remote.url)
-        self.taken: set[str] = set()  # cells that were fetched
+        self.pulled: set[str] = set()  # cells that were fetched
         self._patterns: dict[str, None] = {}
         self._cells: set[str] = set()
-        self._stored: set[str] = set()  # cells that the store has
-        self._damaged: set[str] = set()  # cells that the store has not whole
+        self._stored_cells: set[str] = set()  # cells that the store has
+        self._damaged_cells: set[str] = set()  # cells that the store has not whole
         self._synced: dict[str, int] = {}  # by name the time of a file that is the same on both sides
-        self._away_until = 0.0  # when a store that failed is tried again
+        self._retry_at = 0.0  # when a store that failed is tried again
         # What grows here is a file of its own there, or two machines would overwrite each other's lines.
         self._writer = key_of({"host": platform.node(), "folder": str(self.folder.absolute())})[:8]
 
@@ -97,19 +97,19 @@ class SyncedRunDirectory(RunDirectory):
 
     def pull(self, *patterns: str) -> None:
         self._patterns |= dict.fromkeys(patterns)
-        self._try(lambda: self._pull(patterns))
+        self._attempt(lambda: self._pull(patterns))
 
     def push(self, *patterns: str) -> None:
         self._patterns |= dict.fromkeys(patterns)
-        self._try(lambda: self._push(patterns))
+        self._attempt(lambda: self._push(patterns))
 
     def pull_cells(self, keys: Iterable[str]) -> None:
-        missing = [key for key in keys if key not in self._stored]
+        missing = [key for key in keys if key not in self._stored_cells]
         self._cells |= set(missing)
-        self._try(lambda: self._pull_cells(missing))
+        self._attempt(lambda: self._pull_cells(missing))
 
     def push_cells(self, keys: Iterable[str]) -> None:
-        self._try(lambda: self._push_cells(keys))
+        self._attempt(lambda: self._push_cells(keys))
 
     def job_order(self, keys: Sequence[str]) -> Sequence[str]:
         """Another order in every run: two of them meet in the same cell by chance alone."""
@@ -119,24 +119,24 @@ class SyncedRunDirectory(RunDirectory):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
             self._push(self._patterns)
-            self._push_cells(sorted(self._cells - self._stored))
+            self._push_cells(sorted(self._cells - self._stored_cells))
             if error is None:
                 for name in RUN_FILES:
                     if (self.folder / name).is_file():
                         self.remote.upload(self.folder / name, name)
-        except RecordError as failed:
+        except RecordError as sync_error:
             if error is not None:
-                log.warning("%s It is kept in %s.", failed, self.folder)
+                log.warning("%s It is kept in %s.", sync_error, self.folder)
                 return
             raise RecordError(
-                f"{failed} The run is complete and kept in {self.folder}: mend this, and give the same command again "
+                f"{sync_error} The run is complete and kept in {self.folder}: mend this, and give the same command again "
                 "to bring it to the store."
             ) from None
-        log.info("%d of %d cells were taken over from %s", len(self.taken), len(self._cells), self.name)
+        log.info("%d of %d cells were taken over from %s", len(self.pulled), len(self._cells), self.name)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -145,12 +145,12 @@ class SyncedRunDirectory(RunDirectory):
             if not (self.folder / name).is_file():
                 self.remote.download(name, self.folder / name)
         folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in patterns if "/" in pattern)
-        listed = {name: size for folder in folders for name, size in self.remote.list(folder).items()}
-        for name in sorted((name for name in listed if _matches(name, patterns)), key=_vouching_last):
+        sizes = {name: size for folder in folders for name, size in self.remote.list(folder).items()}
+        for name in sorted((name for name in sizes if _matches(name, patterns)), key=_tensors_first):
             path = self.folder / name
             if not path.is_file():
                 self.remote.download(name, path)
-            if path.is_file() and path.stat().st_size == listed[name]:
+            if path.is_file() and path.stat().st_size == sizes[name]:
                 self._synced[name] = path.stat().st_mtime_ns
 
     def _push(self, patterns: Iterable[str]) -> None:
@@ -158,12 +158,12 @@ class SyncedRunDirectory(RunDirectory):
         folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in patterns if "/" in pattern)
         files = [path for folder in folders for path in (self.folder / folder).glob("*") if path.is_file()]
         names = [path.relative_to(self.folder).as_posix() for path in files]
-        for name in sorted((name for name in names if _matches(name, patterns)), key=_vouching_last):
-            changed = (self.folder / name).stat().st_mtime_ns
-            if self._synced.get(name) != changed:
-                there = name.replace(".jsonl", f".{self._writer}.jsonl") if name.count(".") == 1 else name
-                self.remote.upload(self.folder / name, there)
-                self._synced[name] = changed
+        for name in sorted((name for name in names if _matches(name, patterns)), key=_tensors_first):
+            modified = (self.folder / name).stat().st_mtime_ns
+            if self._synced.get(name) != modified:
+                remote_name = name.replace(".jsonl", f".{self._writer}.jsonl") if name.count(".") == 1 else name
+                self.remote.upload(self.folder / name, remote_name)
+                self._synced[name] = modified
 
     # -- cells --------------------------------------------------------------------------------------------------------
 
@@ -172,57 +172,61 @@ class SyncedRunDirectory(RunDirectory):
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
             sealed = self.remote.read_all(f"cells/{key}.json" for key in batch)
-            records = {key: _record(sealed.get(f"cells/{key}.json"), key) for key in batch}
+            records = {key: _parse_record(sealed.get(f"cells/{key}.json"), key) for key in batch}
             done = {key: record for key, record in records.items() if record is not None and record.status == "done"}
             answers = self.remote.read_all(f"cells/{key}.parquet" for key in done)
             for key in batch:
                 content = answers.get(f"cells/{key}.parquet")
-                if key not in done or not _vouches(done[key], content):
+                if key not in done or not _checksum_matches(done[key], content):
                     if f"cells/{key}.json" in sealed:
-                        self._damaged.add(key)
+                        self._damaged_cells.add(key)
                     continue
-                self._damaged.discard(key)
-                self._stored.add(key)
-                if not self._is_done_here(key):
+                self._damaged_cells.discard(key)
+                self._stored_cells.add(key)
+                if not self._is_done_locally(key):
                     assert content is not None
                     path = ensure_parent(self.folder / "cells" / f"{key}.json")
                     write_bytes(path.with_suffix(".parquet"), content)
                     write_bytes(path, sealed[f"cells/{key}.json"])
-                    self.taken.add(key)
+                    self.pulled.add(key)
 
     def _push_cells(self, keys: Iterable[str]) -> None:
         """Write cells that are whole here. A failure never replaces what is done there."""
         for key in keys:
             path = self.folder / "cells" / f"{key}.json"
-            sealed, answers = _read(path), _read(path.with_suffix(".parquet"))
-            record = _record(sealed, key)
-            if sealed is None or record is None or (record.status == "done" and not _vouches(record, answers)):
+            sealed, answers = _read_or_none(path), _read_or_none(path.with_suffix(".parquet"))
+            record = _parse_record(sealed, key)
+            if sealed is None or record is None or (record.status == "done" and not _checksum_matches(record, answers)):
                 continue  # damaged here; the run does it again
-            is_new = key in self._damaged and record.status == "done"
-            theirs = None if is_new else _record(self.remote.read(f"cells/{key}.json"), key)
-            if theirs is None or theirs.status != "done":
+            replaces_damaged = key in self._damaged_cells and record.status == "done"
+            remote_record = None if replaces_damaged else _parse_record(self.remote.read(f"cells/{key}.json"), key)
+            if remote_record is None or remote_record.status != "done":
                 if answers is not None and record.status == "done":
                     self.remote.write(f"cells/{key}.parquet", answers)
                 self.remote.write(f"cells/{key}.json", sealed)
-            self._damaged.discard(key)
+            self._damaged_cells.discard(key)
             if record.status == "done":
-                self._stored.add(key)
+                self._stored_cells.add(key)
 
-    def _is_done_here(self, key: str) -> bool:
+    def _is_done_locally(self, key: str) -> bool:
         path = self.folder / "cells" / f"{key}.json"
-        record = _record(_read(path), key)
-        return record is not None and record.status == "done" and _vouches(record, _read(path.with_suffix(".parquet")))
+        record = _parse_record(_read_or_none(path), key)
+        return (
+            record is not None
+            and record.status == "done"
+            and _checksum_matches(record, _read_or_none(path.with_suffix(".parquet")))
+        )
 
-    def _try(self, call: Callable[[], None]) -> None:
+    def _attempt(self, call: Callable[[], None]) -> None:
         """Ask the store, unless it failed a moment ago. A warning says so once."""
-        if time.monotonic() < self._away_until:
+        if time.monotonic() < self._retry_at:
             return
         try:
             call()
         except RecordError as error:
-            if not self._away_until:
+            if not self._retry_at:
                 log.warning("%s Work goes on in %s, and the store is tried again.", error, self.folder)
-            self._away_until = time.monotonic() + _LATER
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
 
 
 def open_run_dir(out: str | Path, cache: str | Path | None = None) -> RunDirectory:
@@ -236,21 +240,24 @@ def open_run_dir(out: str | Path, cache: str | Path | None = None) -> RunDirecto
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a finished file has such a name. Patterns do not reach into folders."""
-    return any(fnmatch(name, one) and name.count("/") == one.count("/") for one in patterns) and name[-4:] != ".tmp"
+    return (
+        any(fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in patterns)
+        and name[-4:] != ".tmp"
+    )
 
 
-def _vouching_last(name: str) -> tuple[bool, str]:
+def _tensors_first(name: str) -> tuple[bool, str]:
     return not name.endswith(".safetensors"), name
 
 
-def _read(path: Path) -> bytes | None:
+def _read_or_none(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
         return None
 
 
-def _record(content: bytes | None, key: str) -> StoredRecord | None:
+def _parse_record(content: bytes | None, key: str) -> StoredRecord | None:
     """The record that was sealed so; None if it is missing or damaged."""
     try:
         return None if content is None else parse_record(content, key, f"{key}.json")
@@ -258,6 +265,6 @@ def _record(content: bytes | None, key: str) -> StoredRecord | None:
         return None
 
 
-def _vouches(record: StoredRecord, answers: bytes | None) -> bool:
+def _checksum_matches(record: StoredRecord, answers: bytes | None) -> bool:
     """Whether these are the answers that the record was sealed with."""
     return answers is not None and hashlib.sha256(answers).hexdigest() == record.payload.get("outputs")

@@ -15,22 +15,22 @@ from pathlib import Path
 from didact.execution.base import JobRunner, open_runner
 
 
-def main(manifest: str, opened: Callable[[Path], JobRunner] = open_runner) -> None:
+def main(manifest: str, make_runner: Callable[[Path], JobRunner] = open_runner) -> None:
     """Run the jobs whose keys come in, until the input ends."""
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints, in Python or in C, must not be taken for a result
     keys: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(keys,), daemon=True).start()
+    threading.Thread(target=_read_keys, args=(keys,), daemon=True).start()
 
     import torch
 
-    runner = opened(Path(manifest))
+    runner = make_runner(Path(manifest))
     torch.set_num_threads(runner.threads)
     while True:
         print(json.dumps(runner.run(keys.get()).document()), file=replies, flush=True)
 
 
-def _listen(keys: "queue.Queue[str]") -> None:
+def _read_keys(keys: "queue.Queue[str]") -> None:
     for line in sys.stdin:
         keys.put(line.strip())
     os._exit(0)

@@ -23,7 +23,7 @@ NAME: Final = "smat"
 FAMILIES: Final = ("attention_mix", "gradient_mix", "blend")
 # Options of earlier versions, ignored, with the default that keys have: the same learner has the same key as then.
 _RETIRED: Final[Mapping[str, Any]] = {"memory": 2.0}
-_SMAT: Final = tuple(one.name for one in fields(SmatOptions))
+_SMAT: Final = tuple(field.name for field in fields(SmatOptions))
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Learner:
     def label(self) -> str:
         return str(self.spec)
 
-    def row(self, what: str) -> str:
+    def companion_label(self, role: str) -> str:
         """What a companion of this learner is called: `smat(cotrained)`, `smat(outer=dev, cotrained)`."""
-        return f"{NAME}({what})" if not self.spec.options else f"{self.label[:-1]}, {what})"
+        return f"{NAME}({role})" if not self.spec.options else f"{self.label[:-1]}, {role})"
 
     def explainer(self) -> ComponentMix:
         """The family's explainer, unlearned."""
-        found = build_explainer(self.family, **self.mix).explainer
-        assert isinstance(found, ComponentMix)
-        return found
+        explainer = build_explainer(self.family, **self.mix).explainer
+        assert isinstance(explainer, ComponentMix)
+        return explainer
 
-    def static(self, names: Sequence[str]) -> ComponentMix:
+    def initial(self, names: Sequence[str]) -> ComponentMix:
         """Where learning starts, at temperature 1: of attention_mix this is attention_all."""
-        found = learner_of({"family": self.family}).explainer()
-        found.start(names)
-        return found
+        explainer = learner_of({"family": self.family}).explainer()
+        explainer.start(names)
+        return explainer
 
     def restored(self, learned: LearnedRecord) -> ComponentMix:
         """The explainer with what a cell learned."""
@@ -65,9 +65,9 @@ class Learner:
 
     def facts(self) -> dict[str, object]:
         """All options in force: part of a cell's key."""
-        found = self.explainer()
+        explainer = self.explainer()
         smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned", **_RETIRED}
-        return {"family": self.family, "version": (found.version, VERSION), "mix": found.options, "smat": smat}
+        return {"family": self.family, "version": (explainer.version, VERSION), "mix": explainer.options, "smat": smat}
 
     @property
     def chooses(self) -> bool:
@@ -90,22 +90,22 @@ def parse_learner(text: str) -> Learner:
 
 def learner_of(options: Mapping[str, Any]) -> Learner:
     """The learner with these options."""
-    named = {**options, "normaliser": "none"} if options.get("normaliser", "") is None else options
-    given = {name: value for name, value in named.items() if value is not None and name not in _RETIRED}
+    entries = {**options, "normaliser": "none"} if options.get("normaliser", "") is None else options
+    present = {name: value for name, value in entries.items() if value is not None and name not in _RETIRED}
     if "memory" in options:
         log.warning(
             "memory: no longer an option of %s, and ignored. Choose route='difference' where memory is short.", NAME
         )
-    family = given.get("family", FAMILIES[0])
+    family = present.get("family", FAMILIES[0])
     if family not in FAMILIES:
         raise OptionError(unknown_name_message("family of explainers that can be learned", str(family), list(FAMILIES)))
-    own = {name: value for name, value in given.items() if name in _SMAT}
-    mix = {name: value for name, value in given.items() if name not in (*_SMAT, "family")}
+    smat_options = {name: value for name, value in present.items() if name in _SMAT}
+    mix = {name: value for name, value in present.items() if name not in (*_SMAT, "family")}
     for name in mix:
         if not knows_option(family, name):
-            known = [*_SMAT, "family", *inspect.signature(EXPLAINERS.load(family)).parameters]
-            raise OptionError(unknown_name_message(f"option of {NAME} with family {family!r}", name, known))
-    check_option_types(own, SmatOptions, of=NAME)
-    found = Learner(Spec(NAME, given), family, mix, SmatOptions(**own))
-    found.explainer()  # refuses values that its family does not take
-    return found
+            option_names = [*_SMAT, "family", *inspect.signature(EXPLAINERS.load(family)).parameters]
+            raise OptionError(unknown_name_message(f"option of {NAME} with family {family!r}", name, option_names))
+    check_option_types(smat_options, SmatOptions, of=NAME)
+    learner = Learner(Spec(NAME, present), family, mix, SmatOptions(**smat_options))
+    learner.explainer()  # refuses values that its family does not take
+    return learner
