@@ -95,15 +95,15 @@ class TestFaults:
     def test_too_few_test_rows_for_an_interval(self, compare, school):
         teacher, data = school()
         (found,) = faults(compare, teacher, changed(data, test=data["test"][:1]))
-        assert "'test' has 1 rows that the teacher can answer, and needs 2 at least" in found
+        assert "'test' has 1 rows that the teacher can answer, but needs at least 2" in found
         bare = changed(data, dev=[replace(row, label=None) for row in data["dev"]])
         (found,) = faults(compare, "human", bare, ["random"], ["native/attention"])
         assert "'dev' has 0 rows that the teacher can answer" in found
 
     def test_what_a_made_teacher_cannot_be_asked(self, compare, school):
-        with pytest.raises(OptionError, match="length, truncate cannot be asked of a teacher that is made already"):
+        with pytest.raises(OptionError, match="length, truncate cannot be changed on a teacher that is already loaded"):
             compare(*school(), length=9, truncate=True)
-        with pytest.raises(OptionError, match="^revision cannot be asked"):
+        with pytest.raises(OptionError, match="^revision cannot be changed"):
             compare(tiny.huggingface("bert", labels=2), school()[1], revision="v2")
 
     def test_people_where_nobody_marked_anything(self, compare, school):
@@ -164,7 +164,7 @@ class TestMethods:
     def test_rows_that_the_plan_leaves_out_are_told(self, school):
         found = assembled(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
         assert [one.label for one in found.methods] == ["none", "random", "gradient_norm", "human"]
-        assert found.notes == ("Left out as the plan asks: trivial.",), "what is asked for by name stays"
+        assert found.notes == ("Left out by skip_controls: trivial.",), "what is asked for by name stays"
 
     @pytest.mark.parametrize("name", ["quality", "reading"])
     def test_trivial_needs_classes(self, school, name):
@@ -261,7 +261,7 @@ class TestChosenMethods:
         found = assemble(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
         assert "attention_all" not in found.config.explainers
         assert any(
-            note.startswith("attention_all is left out, since this model cannot serve it") for note in found.notes
+            note.startswith("attention_all is left out, since this model does not support it") for note in found.notes
         )
 
     def test_what_was_asked_for_is_a_fault(self):

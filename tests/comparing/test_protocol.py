@@ -350,7 +350,7 @@ class TestWhoCanBeCompared:
         assert not result.failed
         assert {"none", "human", "attention_alignment"} <= set(result.explainers)
         assert "gradient_norm" not in result.explainers
-        assert "needs aligned spans, which gradient_norm" in "\n".join(result.notes)
+        assert "needs aligned spans and is left out for methods without them: gradient_norm" in "\n".join(result.notes)
 
     def test_explanations_files_and_callables(self, compare, school, tmp_path):
         """The same scores teach the same, however they are handed over."""

@@ -54,7 +54,7 @@ def test_one_temperature_is_fixed_and_rows_are_spared(compare):
     assert [[trial["options"] for trial in trials] for trials in sharp] == [[{"temperature": 0.5}]] * 2
     told = "\n".join(found.notes)
     assert "the temperature is 0.5, fixed beforehand" in told
-    assert "Left out as the plan asks: matched, flattened." in told
+    assert "Left out by skip_controls: matched, flattened." in told
 
 
 @pytest.mark.slow
@@ -234,10 +234,12 @@ def test_an_explainer_that_saw_the_test_rows_is_refused(compare, school):
     teacher, data = school()
     learned = didact.learn_smat(teacher, data, size=10, training=SMALL["training"])
     learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["test"][:3]]}
-    with pytest.raises(PlanError, match="learned from 3 of the rows in 'test'"):
+    with pytest.raises(PlanError, match="learned from 3 rows of the test split"):
         compare(explainers=[learned])
     learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["train"]]}
-    assert any("saw the teacher's answers to 30 rows" in note for note in compare(explainers=[learned], seeds=1).notes)
+    assert any(
+        "learned from the teacher's answers to 30 rows" in note for note in compare(explainers=[learned], seeds=1).notes
+    )
 
 
 def test_specs_have_one_spelling():
@@ -254,4 +256,6 @@ def test_keys_are_those_of_versions_that_chose_a_route_by_memory(caplog):
     )  # since members mask (docs/decisions/030-one-perturbation-engine.md)
     assert not caplog.text
     assert parse_learner("smat(memory=8, outer=dev)") == parse_learner("smat(outer=dev)")
-    assert "memory: no longer an option of smat, and ignored. Choose route='difference'" in caplog.text
+    assert (
+        "memory: no longer an option of smat, and ignored. If memory is short, choose route='difference'" in caplog.text
+    )

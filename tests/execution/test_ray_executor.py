@@ -177,7 +177,7 @@ class TestRequests:
     def test_engines_by_name(self, compare):
         with pytest.raises(PlanError, match="rey.*ray"):
             compare(engine="rey")
-        with pytest.raises(OptionError, match="address and gpus are for a cluster"):
+        with pytest.raises(OptionError, match="address and gpus need a cluster"):
             compare(address="auto")
 
     @pytest.mark.parametrize("address", ["nonsense", "ray://host:1", ":7", "host:x", "host:70000"])
@@ -268,7 +268,7 @@ class TestRecords:
         for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):
             check(fine)
         with pytest.raises(
-            OptionError, match=r"starts from the folder 'bert'.*its full path, at which every machine has it"
+            OptionError, match=r"starts from the folder 'bert'.*an absolute path that exists on every machine"
         ):
             check("bert")
 
@@ -448,7 +448,7 @@ class TestExistingCluster:
         for node in nodes:
             found.remove_node(node, allow_graceful=False)
         thread.join(60)
-        assert "No node of the Ray cluster can do a cell any more" in said[0]
+        assert "No node of the Ray cluster can train a student any more" in said[0]
         assert "same command again" in said[0]
 
     def test_ctrl_c(self, two_nodes, folder, tmp_path):

@@ -1,4 +1,4 @@
-"""From a config, a teacher and data to a comparison that can be run: all choices made, all faults raised together."""
+"""Turns a config, a teacher and data into a `Setup`: makes all open choices and reports all faults at once."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,9 +30,12 @@ def assemble(
     sample: Sample | None = None,
     probe: bool = True,
 ) -> Setup:
-    """Choose what takes part, and try it on two rows before hours of work. Faults are raised together.
+    """Choose methods, rows and students, and try them on two rows before the long work starts.
 
-    `objects` are methods that the config cannot name. Without `probe` nothing is tried: for what was tried before.
+    `objects` are methods that the config cannot name. `probe=False` skips the trial, for a setup that was tried before.
+
+    Raises:
+        PlanError: lists every fault of the plan.
     """
     if teacher == "human":
         teacher = HumanTeacher(data.task, data.classes)
@@ -56,7 +59,7 @@ def assemble(
 
 
 def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, findings: Findings) -> Pool:
-    """The rows that subsets are drawn from: those that the teacher and the explainers can speak of."""
+    """The rows that subsets are drawn from: those that the teacher can answer and the methods can explain."""
     rows = sample.data["train"].rows
     if any(is_spec(method.method) and str(method.method).partition("(")[0] == "human" for method in methods):
         with_rationale = tuple(row for row in rows if row.rationale is not None)
@@ -70,22 +73,22 @@ def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, f
 
 
 def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Findings) -> CompareConfig:
-    """The config with sizes that can be drawn."""
+    """The config with training sizes that the pool has rows for."""
     largest = pool.largest_draw
     sizes = config.train_sizes or (max(min(TRAIN_SIZE, largest), 1),)
     if max(sizes) > largest and pool.labels is not None:
-        findings.notes.append(f"Only {largest:,} rows can be drawn balanced: sizes above that are cut to it.")
+        findings.notes.append(f"Only {largest:,} rows can be drawn balanced; larger sizes are reduced to that.")
         sizes = tuple(sorted({min(size, largest) for size in sizes}))
     elif max(sizes) > largest:
         findings.faults.append(
-            f"train_sizes: {max(sizes):,} rows were asked for, and {sample.data.name!r} has {largest:,} to draw from. "
-            "Take smaller sizes."
+            f"train_sizes: {max(sizes):,} rows were asked for, but {sample.data.name!r} has only {largest:,} to draw "
+            "from. Use smaller sizes."
         )
     return config.with_fields(train_sizes=sizes)
 
 
 def _students(config: CompareConfig, default: StudentSpec) -> tuple[StudentSpec, ...]:
-    """The students of the config, with the architecture of the default one where it says so."""
+    """The students of the config, with the default architecture filled in."""
     return tuple(
         replace(student, architecture=default.architecture) if student.architecture == DEFAULT else student
         for student in config.students or (default,)
@@ -100,7 +103,7 @@ def _student_inits(
     pool: Pool,
     findings: Findings,
 ) -> dict[str, StudentInit]:
-    """Where the students of each architecture start."""
+    """The initial weights of the students, by architecture."""
     student_inits: dict[str, StudentInit] = {}
     for architecture in dict.fromkeys(student.architecture for student in students):
         try:
@@ -120,10 +123,10 @@ def _student_inits(
 
 
 def check_fit(teacher: Teacher, data: Dataset) -> None:
-    """Refuse a teacher and data of different tasks, and splits that would end a run half way."""
+    """Raise PlanError if teacher and data have different tasks, or if a split would make the run fail later."""
     findings = Findings()
     if teacher.task != data.task:
-        findings.faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        findings.faults.append(f"data: {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
     elif teacher.reads_labels and teacher.classes not in (None, data.classes):
         findings.faults.append("model: the teacher 'human' must have the classes of the data.")
     for split in ("train", "dev", "test"):
@@ -135,17 +138,17 @@ def check_fit(teacher: Teacher, data: Dataset) -> None:
 
 
 def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
-    """What would end a run half way, or pair answers with the wrong rows."""
+    """Faults of a split that would stop the run later, or pair answers with the wrong rows."""
     rows = data[split].rows
     faults = []
     answerable = sum(teacher.knows(row) for row in rows)
     minimum = 2 if split == "test" else 1
     if answerable < minimum:
-        faults.append(f"{split!r} has {answerable} rows that the teacher can answer, and needs {minimum} at least.")
+        faults.append(f"{split!r} has {answerable} rows that the teacher can answer, but needs at least {minimum}.")
     repeated_ids = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
     if repeated_ids:
         faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, repeated_ids[:3]))}.")
     empty = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
     if empty:
-        faults.append(f"{len(empty)} rows in {split!r} are empty texts; leave them out: {', '.join(empty[:3])}.")
+        faults.append(f"{len(empty)} rows in {split!r} have no text; remove them: {', '.join(empty[:3])}.")
     return faults

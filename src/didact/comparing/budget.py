@@ -1,4 +1,4 @@
-"""Fits a comparison to a time budget: methods first, then numbers of rows, then samples. Sees time, never results."""
+"""Fits a plan to a time budget: drops slow methods first, then rows, then samples. Uses time only, never results."""
 
 import inspect
 from dataclasses import dataclass, replace
@@ -14,17 +14,17 @@ from didact.explainers.build import knows_option
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.registry import Spec, parse_spec
 
-TARGET: Final = 0.8  # share of the budget that is planned for: estimates err, and machines are shared
-METRIC_ROWS: Final = (20, 100)  # fewest and most rows that are scored with other metrics where the plan does not say
-_METRIC_SHARE: Final = 0.5  # of the time of all else that they may take without a budget
-_FEWEST_METHODS: Final = 2  # that stay, where didact chose them
+TARGET: Final = 0.8  # share of the budget to fill, a margin for errors of the estimate
+METRIC_ROWS: Final = (20, 100)  # minimum and maximum of eval_rows if the plan leaves it open
+_METRIC_SHARE: Final = 0.5  # time for metrics without a budget, relative to the rest of the run
+_FEWEST_METHODS: Final = 2  # that stay if didact chose the methods
 _FEWEST_SAMPLES: Final = {"samples": 100, "permutations": 4}
-_POOL: Final = 2  # rows that students' subsets are drawn from, as a multiple of their size
+_POOL: Final = 2  # size of the pool of training rows, relative to the largest subset
 
 
 @dataclass(frozen=True)
 class RowBudget:
-    """Numbers of rows that go together: to learn from, to choose epochs by, to test on, to score with metrics."""
+    """Numbers of rows that go together: for training, dev, test and other metrics."""
 
     size: int
     dev: int
@@ -42,17 +42,17 @@ ROW_BUDGETS: Final = (
     RowBudget(150, 50, 200, 20),
     RowBudget(100, 40, 150, 10),
 )
-_REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit at this level are left out
+_REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit even with these rows are dropped
 
 
 def fit_plan(
     setup: Setup, costs: Costs, requested: CompareConfig, *, workers: int, seconds: float, test: int | None = None
 ) -> CompareConfig:
-    """The config of the setup with methods, rows and samples that take at most `seconds`.
+    """Reduce methods, rows and samples until the plan is estimated at `seconds` or less.
 
-    `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
-    else helps. `left_out` says what had to go. `test` is the number of test rows that there are; the setup may hold
-    fewer.
+    `requested` is the plan as the user wrote it. Numbers that it names stay; methods that it names are dropped only if
+    nothing else helps. `left_out` of the result lists what was dropped. `test` is the number of test rows in the data;
+    the setup may hold fewer.
     """
     return _BudgetFitter(
         setup, costs, requested, workers, seconds, len(setup.data["test"]) if test is None else test
@@ -60,7 +60,7 @@ def fit_plan(
 
 
 def metric_rows(setup: Setup, costs: Costs, *, workers: int) -> int:
-    """How many test rows are scored with other metrics without a budget: at most half as long as all else takes."""
+    """`eval_rows` without a budget: as many as take at most half as long as the rest of the run, or a minute."""
     minimum, maximum = METRIC_ROWS
     test = len(setup.data["test"])
     base_seconds = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, eval_rows=0)))
@@ -72,7 +72,7 @@ def metric_rows(setup: Setup, costs: Costs, *, workers: int) -> int:
 
 
 class _BudgetFitter:
-    """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
+    """State of the search. `methods` are those still in the plan, `shares` the fraction of samples each one keeps."""
 
     def __init__(
         self, setup: Setup, costs: Costs, requested: CompareConfig, workers: int, seconds: float, test: int
@@ -92,16 +92,15 @@ class _BudgetFitter:
         estimate = self._seconds_of(row_budget)
         if estimate > self.seconds:
             self.left_out.append(
-                f"The smallest plan is estimated at {format_duration(estimate)}, and the budget leaves "
-                f"{format_duration(self.seconds)}: "
-                f"{self._advice()}."
+                f"The smallest plan is estimated at {format_duration(estimate)}, but the budget leaves "
+                f"{format_duration(self.seconds)}: {self._advice()}."
             )
         config = self._with_row_budget(row_budget)
         explainers = tuple(_with_sample_share(name, self.shares[name]) for name in self.methods)
         return config.with_fields(explainers=explainers, left_out=tuple(self.left_out))
 
     def _advice(self) -> str:
-        """What helps where even the smallest plan takes too long. One method is left by then."""
+        """What to change if even the smallest plan takes too long. Only one method is left by then."""
         options = [
             f"fewer {name}" for name, count in (
                 ("students", len(self.setup.config.students)), ("seeds", len(self.requested.seeds)),
@@ -111,7 +110,7 @@ class _BudgetFitter:
         return " or ".join(["give more time", *options])
 
     def _drop_methods(self, row_budget: RowBudget, *, minimum: int) -> None:
-        """Leave out the slowest method until the plan fits or only `fewest` are left."""
+        """Drop the slowest method until the plan fits or only `minimum` methods are left."""
         while len(self.methods) > minimum and not self._fits(row_budget):
             slowest = max(self.methods, key=lambda name: self.costs.explain.get(name, 0.0) * self.shares[name])
             before = self._seconds_of(row_budget)
@@ -120,7 +119,7 @@ class _BudgetFitter:
             self.left_out.append(f"{slowest} (about {format_duration(saved)} to explain, train with and score).")
 
     def _draw_fewer_samples(self, row_budget: RowBudget) -> None:
-        """Halve the samples of methods that draw some until the plan fits."""
+        """Halve the samples of all sampling methods until the plan fits or no method can go lower."""
         while not self._fits(row_budget):
             halvable = [name for name in self.methods if _can_halve(name, self.shares[name])]
             if not halvable:
@@ -146,7 +145,7 @@ class _BudgetFitter:
         return total_seconds(stages(self.setup, replace(self.costs, explain=explain), work))
 
     def _with_row_budget(self, row_budget: RowBudget) -> CompareConfig:
-        """The plan with the numbers of rows of a level; those that were asked for stay."""
+        """The plan with these numbers of rows; numbers that the user named stay."""
         requested, setup = self.requested, self.setup
         dev, test = len(setup.data["dev"]), self.test
         sizes = requested.train_sizes or (min(row_budget.size, max(setup.config.train_sizes)),)
@@ -166,7 +165,7 @@ class _BudgetFitter:
 
 
 def _sampling_option(method: str) -> tuple[Spec, str, int] | None:
-    """A method that draws samples: its spec, the option that says how many, and its value."""
+    """For a method that draws samples: its spec, the name of the option and its value. Otherwise None."""
     try:
         spec = parse_spec(method)
     except DidactError:  # a file or a folder
@@ -187,7 +186,7 @@ def _can_halve(method: str, share: float) -> bool:
 
 
 def _with_sample_share(method: str, share: float) -> str:
-    """The method with that share of its samples."""
+    """The method with this fraction of its samples."""
     sampling = _sampling_option(method)
     if sampling is None or share == 1:
         return method

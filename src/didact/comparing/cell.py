@@ -1,4 +1,4 @@
-"""One cell: one student, one subset, one explainer, one seed. A pure function of its description."""
+"""Trains one cell: one student on one subset with one explainer and one seed. A pure function of its description."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -33,20 +33,23 @@ from didact.results.training_record import EpochRecord, LearnedRecord, LearningE
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy
 
-# Raise it when the same description would give another result.
+# Part of every key. Increase it when the same description would give another result.
 VERSION: Final = 1
 _OUTPUTS: Final = {"values": "list float64", "answers": "list string"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is to be done. `key` hashes everything that decides the result; names are for people.
+    """One student to train. `key` hashes everything that decides the result.
 
-    `trials` are changes to the strategy's options, tried one after another; the best on dev is kept. `maps` is the file
-    with the explanations; without one the student sees the teacher's answers alone. With `learner`, an explainer is
-    learned beside the student from the `parts` in that file, and becomes part of the record. With `extra` the student
-    learns from the dev rows too, and is kept as its last epoch leaves it. With `balanced` its rows
-    are drawn balanced by the teacher's answers, and every class counts the same in what is measured.
+    Attributes:
+        explainer, student: names for people.
+        start: folder of the student's initial weights.
+        maps: file with the explanations; None trains on the teacher's answers alone.
+        trials: changes to the strategy's options. One student is trained per trial; the best on dev is kept.
+        learner: a SMaT explainer that is learned together with the student, from the component scores in file `parts`.
+        extra: the student also trains on the dev rows and keeps its last epoch.
+        balanced: rows are drawn balanced by the teacher's answers, and every class has the same weight in the measure.
     """
 
     key: str
@@ -69,18 +72,18 @@ class Cell:
 
     def plain(self) -> dict[str, object]:
         fields = asdict(self)
-        if not self.balanced:  # described as before there was a choice
+        if not self.balanced:  # the description of cells from before this option existed
             del fields["balanced"]
         return fields
 
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
-        """Which of the rows that the teacher answered this student learns from."""
+        """Indices of the labelled rows that this student learns from."""
         labels = outputs.labels.tolist() if self.balanced else None
         return draw_subset(outputs.ids, size=self.size, seed=self.seed, labels=labels)
 
 
 def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:
-    """Teach the student and let it answer the test rows. Gives what is recorded, and the answers."""
+    """Train the student and predict the test rows. Returns the record and the predictions."""
     started = time.monotonic()
     data = teaching_data(cell, run_inputs)
     trained = (
@@ -94,7 +97,7 @@ def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs
 
 @dataclass(frozen=True, eq=False)
 class TeachingData:
-    """The rows of a cell, as its student learns them, and what explains them."""
+    """Encoded rows of a cell, with targets scaled for training, and their explanations."""
 
     train: Examples
     dev: Examples
@@ -104,7 +107,7 @@ class TeachingData:
 
 
 def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
-    """What the cell's student is taught with."""
+    """Select and encode the rows and explanations of a cell."""
     examples = run_inputs.examples(cell.start, cell.soft)
     indices = cell.rows_among(examples["train"].outputs)
     train, dev = examples["train"].select(indices), examples["dev"]
@@ -122,7 +125,7 @@ def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
 
 @dataclass(frozen=True, eq=False)
 class TrainedStudent:
-    """A student that was taught, and how it came about."""
+    """A trained student with its training history. `epoch` is the epoch that was kept, `trial` the best trial."""
 
     student: Model
     history: Sequence[Epoch]
@@ -136,12 +139,16 @@ class TrainedStudent:
 def make_record(
     cell: Cell, data: TeachingData, trained: TrainedStudent, answers: Outputs, seconds: float
 ) -> tuple[TrainingRecord, Outputs]:
-    """What is recorded of a taught student, and its answers in the teacher's units."""
+    """The record of a trained student, and its answers on the teacher's scale.
+
+    Raises:
+        TrainingError: the answers are not finite.
+    """
     outputs = data.scale.inverse_transform(answers)
     if not np.isfinite(outputs.values).all():
         raise TrainingError(
-            "The student's answers are not numbers. The learning rate "
-            f"({cell.training['rate']:g}) is probably too high: lower it (learning_rate, --learning-rate)."
+            "Training diverged: the student's answers are not finite numbers. The learning rate "
+            f"({cell.training['rate']:g}) is probably too high. Lower it (learning_rate, --learning-rate)."
         )
     record = TrainingRecord(
         cell=cell.plain(),
@@ -160,14 +167,14 @@ def make_record(
 
 
 def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> TrainedStudent:
-    """The best on dev of the students that the trials teach."""
+    """Train one student per trial and keep the best on dev."""
     explanations, train, dev = data.maps, data.train, data.dev
     training = Training(**cell.training, seed=cell.seed)
     trial_records: list[TrialRecord] = []
     best: TrainedStudent | None = None
     keep = "last" if cell.extra else "best"
     for trial, changes in enumerate(cell.trials):
-        # A student without explanations has nothing to tune: its trials start from other weights.
+        # Without explanations there is nothing to tune. To be fair, the student gets as many trials with other weights.
         seed_parts = (cell.seed, "student") if explanations is not None or trial == 0 else (cell.seed, "student", trial)
         student = run_inputs.student_init(cell.start).build(seed_from(*seed_parts)).to(cell.device)
         strategy = build_strategy(parse_spec(cell.strategy), **({} if explanations is None else changes))
@@ -182,9 +189,10 @@ def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> Trai
 
 
 def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> TrainedStudent:
-    """The student that an explainer was learned with, and what it learned.
+    """Train a student together with a SMaT explainer.
 
-    It starts from weights of its own: the students that the finished explainer teaches are new to it.
+    The student's initial weights differ from those of all other cells of this seed, so the learned explainer is later
+    tested on students that it was not fitted to.
     """
     assert cell.learner is not None
     learner = parse_learner(cell.learner)
@@ -217,7 +225,7 @@ def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev:
 
 
 def init_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
-    """A student and an explainer that know nothing yet, and what the explainer weighs of these rows."""
+    """An untrained student, an untrained explainer, and the component scores of the training rows."""
     assert cell.learner is not None
     assert cell.parts is not None
     components, index = run_inputs.component_scores(cell.parts)
@@ -233,7 +241,7 @@ def _strategy(cell: Cell) -> Strategy:
 
 
 def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
-    """The answers first, then the record that vouches for them: a cell without its record was never done."""
+    """Write the answers, then the record with their checksum. A cell without a record counts as not done."""
     columns: dict[str, Sequence[object]] = {
         "values": outputs.values.tolist(),
         "answers": [None] * len(outputs) if outputs.answers is None else [list(texts) for texts in outputs.answers],
@@ -243,12 +251,16 @@ def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
 
 
 def load_outputs(store: Store, record: TrainingRecord) -> Table:
-    """The answers of a finished cell; damaged ones are an error."""
+    """The answers of a finished cell. Raises RecordError if they are damaged."""
     return read_table(outputs_path(store, record.key), checksum=record.outputs)
 
 
 def load_completed(store: Store, key: str) -> TrainingRecord | None:
-    """The record of a cell that is done and whole, its answers too."""
+    """The record of a finished cell; None if it is missing, failed or damaged, or its answers are.
+
+    Raises:
+        UnreadableError: a file exists but cannot be opened.
+    """
     try:
         record = TrainingRecord.load(store, key)
         if not record.is_done:

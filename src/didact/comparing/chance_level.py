@@ -1,4 +1,4 @@
-"""Whether the students of a comparison learned anything about the teacher. If not, it says nothing of explanations."""
+"""Checks whether students predict the teacher better than a constant answer. If not, a comparison says nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from didact.results.run_record import ColumnInfo
 
 @dataclass(frozen=True)
 class ChanceLevel:
-    """What a student reaches that always gives the teacher's most frequent answer, row by row.
+    """The result of a student that always gives the teacher's most frequent answer (scikit-learn: DummyClassifier).
 
-    A correlation has the floor 0, of a constant answer. `strata` are the teacher's classes where all count the same.
+    `rows` is its agreement on each test row. For a correlation the chance level is 0, and `reference` holds the
+    teacher's answers. `strata` are the teacher's classes if all classes have the same weight.
     """
 
     rows: Float[np.ndarray, " row"]
@@ -47,10 +48,10 @@ def columns_above_chance(
     *,
     controls: Sequence[str],
 ) -> list[ColumnInfo]:
-    """For every column, whether any of its students beat the floor by their interval.
+    """For every column, whether the interval of any arm lies above the chance level.
 
-    Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
-    (Bonferroni): a method that teaches what answers alone do not is a finding, one lucky arm is not.
+    The arm without explanations is tested at 95 %, the arms of the methods at 95 % jointly (Bonferroni), so one lucky
+    arm among many methods does not count.
     """
     return [_column_facts(scores, student, size, chance_level, controls) for student, size in columns]
 
@@ -66,7 +67,7 @@ def _column_facts(
     if chance_level is None or not arms:
         return ColumnInfo(student, size, None)
     if all(_answers_one_class(row, chance_level) for rows in arms.values() for row in rows):
-        return ColumnInfo(student, size, False, "every student gives one and the same answer to all test rows")
+        return ColumnInfo(student, size, False, "every student gives the same answer to all test rows")
     method_count = max(len(arms) - ("none" in arms), 1)
     for name, rows in arms.items():
         level = 0.95 if name == "none" else 1 - 0.05 / method_count
@@ -77,12 +78,14 @@ def _column_facts(
         for rows in arms.values()
     )
     if chance_level.reference is not None:
-        reason = f"no student's answers correlate with the model's by their interval (best mean r {best:.3f})"
+        reason = (
+            f"the answers of no student correlate with the model's: all intervals include 0 (best mean r {best:.3f})"
+        )
     else:
         measure = "balanced agreement" if chance_level.strata is not None else "agreement"
         reason = (
-            f"students (controls aside) reach {100 * best:.1f} % {measure} with the model at best, not above the "
-            f"{100 * chance_level.value:.1f} % of always answering {chance_level.answer!r} by their interval"
+            f"students (without controls) reach at most {100 * best:.1f} % {measure} with the model, and no interval "
+            f"lies above the {100 * chance_level.value:.1f} % of always answering {chance_level.answer!r}"
         )
     return ColumnInfo(student, size, False, reason)
 
@@ -93,7 +96,7 @@ def _is_above_chance(rows: Sequence[Float[np.ndarray, " row"]], chance_level: Ch
 
 
 def _answers_one_class(row: Float[np.ndarray, " row"], chance_level: ChanceLevel) -> bool:
-    """Whether the rows that a student has right are just those of one class, or none."""
+    """Whether the student's correct rows are exactly those of one class, or none at all."""
     if chance_level.labels is None:
         return bool(np.ptp(row) == 0)
     correct = row > 0

@@ -1,4 +1,4 @@
-"""Which explanations teach: students taught with each, and compared on rows they never saw."""
+"""`didact.compare` and `didact.forecast`: which explanations help students predict a model."""
 
 import contextlib
 import os
@@ -45,18 +45,28 @@ def compare(
 ) -> Comparison:
     """Rank explanation methods by how much they help students predict the teacher.
 
-    `teacher` and `data` are objects or names; `explainers` are names with options, explainers, callables, explanations
-    or files of them. The controls none, random, trivial and (where there are rationales) human are always there.
-    `students` are names with options, strategies, architectures, or pairs (architecture, strategy).
-    `fields` are the fields of `CompareConfig`; a config (`compare(config)`) or a TOML file (`plan`) says the same, and
-    what is given here wins over both.
+    Args:
+        teacher: the model to explain: an object, a folder or a hub name.
+        data: a data set, or the name of one.
+        explainers: names with options, explainers, callables, explanations, or files of explanations. The controls
+            none, random, trivial and (if the data have rationales) human are added.
+        students: names with options, strategies, architectures, or pairs (architecture, strategy).
+        config: all options as one object, also accepted as `compare(config)`. Arguments override it.
+        **fields: fields of `CompareConfig`. `plan` names a TOML file of them; arguments override the file.
 
-    With `out` every cell is kept, and the same call goes on where a run was stopped; it is a folder or a URL such as
-    s3://bucket/run, with a folder `cache` on this machine to work in (docs/scale.md). `workers` processes share the
-    cells (as many as there are cores); 0 does them in this process. With `engine="ray"` a Ray cluster does them: the
-    one at `address`, or one started here for the run; docs/scale.md says more. `gpus` is the share of a GPU that a cell
-    takes there where the device is cuda. A function that is resumed is asked again about `recheck` rows (8) that it
-    answered before; other answers than then are an error.
+    With `out`, a folder or a URL such as s3://bucket/run, every cell is stored, and the same call resumes a stopped
+    run. A run at a URL works in the local folder `cache` (docs/scale.md). `workers` processes train students (default:
+    one per core; 0 trains in this process). `engine="ray"` uses the Ray cluster at `address`, or starts one for the
+    run; `gpus` is the share of a GPU per student there. If the teacher is a function, resuming asks it again for
+    `recheck` stored answers (8).
+
+    Returns:
+        The table of gains with its intervals, and everything it was computed from.
+
+    Raises:
+        PlanError: the options have faults; lists all of them, before anything is computed.
+        OptionError: an option is invalid here, or a function answers otherwise than it did before.
+        RecordError: a file could not be read or written.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
     if plan.out is not None:
@@ -81,20 +91,22 @@ def forecast(
     config: CompareConfig | None = None,
     **fields: Unpack[CompareFields],
 ) -> Forecast:
-    """What `compare` would take with the same arguments: runs, those that are done, and the time.
+    """Estimate what `compare` would take with the same arguments: training runs, those already done, and time.
 
-    Teacher and data are loaded and the plan is checked, as they would be; then every method explains a batch and every
-    kind of student learns for one epoch. Nothing is stored. What `out` holds already takes no more time; where that is
-    a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
+    Loads teacher and data and checks the plan as `compare` does; then every method explains a batch and every kind of
+    student trains for one epoch. Nothing is stored. Results that `out` already holds cost no time; a run at a URL is
+    fetched into `cache`. docs/scale.md reports the accuracy of the estimates.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
-    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as temporary:  # as `compare`, which keeps nothing then
+    with tempfile.TemporaryDirectory(
+        prefix="didact-forecast-"
+    ) as temporary:  # like `compare`, which then stores nothing
         return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(temporary) / "run"), objects)
 
 
 @dataclass(frozen=True)
 class PlanObjects:
-    """What a config cannot hold: a teacher, a data set and methods that are objects."""
+    """Arguments that a config cannot hold: a teacher, a data set and methods that are objects."""
 
     teacher: Any = None
     data: Any = None
@@ -109,7 +121,7 @@ def _request(
     config: CompareConfig | None,
     fields: Mapping[str, object],
 ) -> tuple[CompareConfig, PlanObjects]:
-    """The config of a call, and the objects beside it."""
+    """Split the arguments of a call into a config and objects."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
     entries: dict[str, object] = {} if config is None else config.explicit_fields()
@@ -138,10 +150,10 @@ def _request(
 
 
 def forecast_config(plan: CompareConfig, objects: PlanObjects = PlanObjects()) -> Forecast:  # noqa: B008 - it is frozen
-    """What it would take to carry out a plan."""
+    """Estimate what running a plan would take."""
     started = time.perf_counter()
     executor, directory = _executor(plan), _run_directory(plan, objects)
-    if is_url(directory.name):  # a folder is made when there is something to keep
+    if is_url(directory.name):  # a local folder is created once there is something to store
         directory.check()
     with _as_context(executor):
         directory.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
@@ -160,9 +172,9 @@ def _prepare_run(
     *,
     is_forecast: bool = False,
 ) -> Prepared:
-    """Data and teacher loaded, and all that the plan leaves open chosen."""
+    """Load data and teacher, and choose everything that the plan leaves open."""
     data, teacher = _load_data(plan, objects), _load_teacher(plan, objects)
-    cut_notes = () if data.all_rows is None else data.split_notes  # how a file was cut is said when rows are chosen
+    cut_notes = () if data.all_rows is None else data.split_notes  # `prepare` reports how a file was cut
     announce((f"note: {note}" for note in data.notes if note not in cut_notes), shown=plan.progress)
     directory.pull("plan.toml", "classroom/answers-*")
     workers, methods = executor.max_concurrency(), objects.methods
@@ -178,9 +190,9 @@ def run_config(
     persistent: bool = True,
     command: str = "",
 ) -> Comparison:
-    """Carry out a plan.
+    """Run a plan.
 
-    Without `keeps` the folder is a temporary one: nothing is scored that only a report would show.
+    `persistent=False` marks the folder as temporary: metrics that only a report would show are not computed.
     """
     started = time.perf_counter()
     executor, directory = _executor(plan), _run_directory(plan, objects)
@@ -195,41 +207,41 @@ def run_config(
 
 @contextlib.contextmanager
 def _checked_folder(directory: RunDirectory) -> Iterator[None]:
-    """The place of a run, checked. Folders that were made for a run that is then refused are removed."""
+    """Check that the run can be written. Folders created for a run that is then refused are removed."""
     folder = directory.folder.absolute()
     created = [path for path in (folder, *folder.parents) if not path.exists()]
     directory.check()
     try:
         yield
     except RequestError:
-        with contextlib.suppress(OSError):  # what holds anything stays
+        with contextlib.suppress(OSError):  # a folder that is not empty stays
             for path in created:
                 path.rmdir()
         raise
 
 
 def _run_directory(plan: CompareConfig, objects: PlanObjects) -> RunDirectory:
-    """Where the run is kept; an error for a device that it cannot be computed on."""
+    """Open the directory of the run. Raises OptionError or UnsupportedError if the device or precision is unusable."""
     if plan.device == AUTO:
         _check_can_spread(plan, objects.teacher)
     check_trainable(plan.precision, parse_device(plan.student_device))
-    if plan.engine == "local":  # machines of a cluster have what they have
+    if plan.engine == "local":  # on a cluster, other machines have the device
         checked_device(plan.student_device)
-    # Some systems refuse some signs in names of folders.
+    # Windows does not allow these characters in folder names.
     out = plan.out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
     return open_run_dir(out, plan.cache)
 
 
 def _check_can_spread(plan: CompareConfig, teacher: Any) -> None:
-    """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
+    """Raise if the teacher cannot be spread over devices. A folder is checked when it is loaded."""
     is_loaded = isinstance(teacher, Predictor)
     if plan.model == "human" or (is_loaded and not getattr(teacher, "can_dispatch", False)):
         name = plan.model if teacher is None else teacher.name
         raise OptionError(
-            f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "
-            "Name the device of its students: cpu, cuda or mps."
+            f"Device 'auto' spreads a Hugging Face model over several devices, and the teacher {name!r} is not one. "
+            "Choose the device of its students: cpu, cuda or mps."
         )
-    if teacher is None:  # one that was spread already needs nobody to spread it
+    if teacher is None:  # an object is already placed on its devices
         check_accelerate()
 
 
@@ -250,12 +262,12 @@ def _load_teacher(plan: CompareConfig, objects: PlanObjects) -> Any:
         conflicting = [name for name in fixed if getattr(plan, name)]
         if conflicting:
             raise OptionError(
-                f"{', '.join(conflicting)} cannot be asked of a teacher that is made already. Load it with what it is to "
-                "have (didact.load_teacher), or name its folder."
+                f"{', '.join(conflicting)} cannot be changed on a teacher that is already loaded. Pass them to "
+                "didact.load_teacher, or give the teacher's folder or name."
             )
         return load_teacher(teacher, **plan.pick("task", "max_length", "truncate"))
     if plan.model == "human":
-        return "human"  # its task is the data's
+        return "human"  # takes the task of the data
     return load_teacher(str(plan.model), **plan.loading() | ({"device": None} if plan.device == "cpu" else {}))
 
 
@@ -265,21 +277,21 @@ def _executor(plan: CompareConfig) -> Executor:
 
         return RayExecutor(plan.workers, plan.threads, address=plan.address, gpus=_gpus(plan))
     if plan.address is not None or plan.gpus is not None:
-        raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
+        raise OptionError("address and gpus need a cluster, and the engine is local. Choose engine ray.")
     if plan.workers == 0:
         return InProcess()
     return ProcessPool(plan.workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
 
 
 def _gpus(plan: CompareConfig) -> float:
-    """How much of a GPU a cell takes on a cluster, where each process sees only what it was given."""
+    """The GPUs per cell on a cluster; 0 without cuda. Ray assigns the devices, so the config cannot name one."""
     device, share = plan.student_device, plan.gpus
     if ":" in device:
-        raise OptionError(f"On a cluster a cell is given its device; ask for cuda, not {device}.")
+        raise OptionError(f"On a cluster, Ray assigns the GPU of each student. Choose device cuda instead of {device}.")
     if device != "cuda":
         if share is not None:
-            raise OptionError(f"gpus is for cells on cuda, and the device is {device}.")
+            raise OptionError(f"gpus applies to device cuda only, and the device is {device}.")
         return 0.0
     if share is not None and not (0 < share < 1 or (share >= 1 and float(share).is_integer())):
-        raise OptionError(f"gpus is a share of one GPU, e.g. 0.5, or a whole number of them, not {share:g}.")
+        raise OptionError(f"gpus must be a share of one GPU (such as 0.5) or a whole number of GPUs, got {share:g}.")
     return 1.0 if share is None else float(share)

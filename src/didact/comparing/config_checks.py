@@ -1,4 +1,4 @@
-"""Checks of a comparison's config that know explainers, students, data sets and devices."""
+"""Checks of `CompareConfig` that need model code: explainers, students, data sets and devices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,11 @@ from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 
 def check_method(text: str) -> str:
-    """The spec of an explainer in its one spelling, if name and options exist; files and folders as they are."""
+    """Check the spec of an explainer and return its canonical spelling; files and folders are returned unchanged.
+
+    Raises:
+        DidactError: name, option or file does not exist.
+    """
     if text.endswith(".parquet"):
         if not Path(text).is_file():
             raise OptionError(f"There is no file {text!r} with explanations.")
@@ -50,7 +54,7 @@ def check_method(text: str) -> str:
 def _check_explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
     def check(value: Any) -> str:
         if not isinstance(value, str):
-            raise OptionError(f"an explainer is written as its name, not {value!r}.")
+            raise OptionError(f"an explainer must be given by its name, got {value!r}.")
         return "none" if value.strip() == "none" else check_method(value)
 
     return check_list(values, check, "explainers")
@@ -83,7 +87,7 @@ def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tup
         return {}
     if not isinstance(values, Mapping):
         raise OptionError(
-            f"a table of options and their values is wanted, e.g. temperature = [1.0, 0.5], not {values!r}."
+            f"must be a table of options and their values, such as temperature = [1.0, 0.5], got {values!r}."
         )
     faults = []
     option_names = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
@@ -92,9 +96,9 @@ def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tup
         if name not in option_names:
             faults.append(unknown_name_message("option of a strategy", name, sorted(option_names)))
         elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
-            faults.append(f"{name} needs a list of values to try, not {choices!r}.")
+            faults.append(f"{name} must be a list of values to try, got {choices!r}.")
         elif student_options and not any(name in options for options in student_options):
-            faults.append(f"{name!r} is an option of none of the students' strategies.")
+            faults.append(f"no strategy of these students has an option {name!r}.")
         else:
             for choice in choices:
                 faults += _choice_faults(name, choice)
@@ -104,8 +108,8 @@ def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tup
 
 
 def _choice_faults(name: str, value: Any) -> list[str]:
-    if isinstance(value, float) and not math.isfinite(value):  # TOML can write inf and nan, and no key can hold them
-        return [f"{name} is tried with numbers, and {value!r} is none."]
+    if isinstance(value, float) and not math.isfinite(value):  # TOML allows inf and nan, the keys of cells do not
+        return [f"{name} must be finite, got {value!r}."]
     for strategy in STRATEGIES:
         if name in strategy_options(Spec(strategy)):
             try:
@@ -130,7 +134,7 @@ def _check_data(value: Any, _: Mapping[str, Any]) -> str:
 
 
 def _check_device(value: Any, _: Mapping[str, Any]) -> str:
-    """A device by name, or all there are. Whether it is here is checked when the work begins."""
+    """Check the name of a device. Whether it is available is checked when the run starts."""
     name = check_name(str(value) if isinstance(value, torch.device) else value)
     return name if name == AUTO else str(parse_device(name))
 
@@ -139,23 +143,23 @@ def _check_precision(value: Any, fields: Mapping[str, Any]) -> str:
     precision = check_precision(check_name(value))
     learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
     if learned and precision != SINGLE:
-        raise OptionError(f"{', '.join(learned)} is learned through second derivatives, in single alone.")
+        raise OptionError(f"{', '.join(learned)} needs second derivatives, which require precision single.")
     return precision
 
 
 def _check_base(value: Any, fields: Mapping[str, Any]) -> str:
-    """A base that some student starts from. Which student is the default is known with the teacher."""
+    """Check that some student starts from the base. The default student is known only with the teacher."""
     base = check_name(value)
     architectures = sorted({student.architecture for student in fields.get("students", ())})
     if not architectures or any(name in ("same", DEFAULT) or "embeddings" in name for name in architectures):
         return base
     raise OptionError(
-        f"no student starts from {base!r}: {', '.join(architectures)} is trained from scratch or from weights of its "
-        f"own. Leave base out, or name the student same/…, or {base}/…."
+        f"no student starts from {base!r}: {', '.join(architectures)} trains from scratch or has its own weights. "
+        f"Leave base out, or use a student such as same/attention or {base}/attention."
     )
 
 
-# By field: what checks a value, given the fields that were checked before it.
+# field -> check(value, fields that were checked before)
 CHECKS: Final = {
     "explainers": _check_explainers,
     "students": _check_students,

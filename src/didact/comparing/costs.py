@@ -1,4 +1,4 @@
-"""What the parts of a comparison cost on this machine, from one batch per method and one epoch per kind of student."""
+"""Measures what a comparison costs on this machine: one batch per method and one epoch per kind of student."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy
 from didact.viz.progress import Progress
 
-_ROWS: Final = 32  # rows explained to time a method, at most
-_SECONDS_PER_METHOD: Final = 1.0  # that timing a batch of one method may take
-_TIME_LIMIT: Final = 20.0  # seconds after which no further method is timed
+_ROWS: Final = 32  # maximum number of rows explained to time a method
+_SECONDS_PER_METHOD: Final = 1.0  # time limit for one method
+_TIME_LIMIT: Final = 20.0  # seconds after which the times of the preflight are used instead
 _STUDENT_ROWS: Final = 96
 _EVALUATED: Final = 3
 
 
 @dataclass(frozen=True)
 class StudentCost:
-    """Seconds per row of one epoch, and per row that a trained student answers."""
+    """Seconds per training row and epoch, and per predicted row."""
 
     train: float
     predict: float
@@ -41,8 +41,15 @@ class StudentCost:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds: per row that the teacher answers, per row explained by each method, per student, and per row and
-    method that is scored with all other metrics. `spent` is what measuring took."""
+    """Measured times in seconds.
+
+    Attributes:
+        answer: per row that the teacher answers.
+        explain: per explained row, by label of the method.
+        students: by name of the student.
+        evaluate: per row and method, for all other metrics.
+        spent: duration of the measurement itself.
+    """
 
     answer: float
     explain: Mapping[str, float]
@@ -52,7 +59,7 @@ class Costs:
 
 
 def measure_costs(setup: Setup, *, progress: bool = False) -> Costs:
-    """Time the parts of a comparison on some of its rows. Takes seconds; nothing is kept."""
+    """Time the parts of a comparison on some of its rows. Takes seconds and stores nothing."""
     started = time.perf_counter()
     rows = _sample_rows(setup.used_rows, _ROWS)
     labels = [method.label for method in setup.methods if method.method is not None]
@@ -89,10 +96,9 @@ def _mean_length(rows: Sequence[Row]) -> float:
 
 
 def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: bool) -> float:
-    """Per row: one row once more, now that everything is loaded, then as many as take a second.
+    """Seconds per row: explain one row, now that all code is loaded, then as many as take a second.
 
-    When measuring has taken long already, what two rows took when the method was tried has to do. That is too much
-    rather than too little: a first call also loads code.
+    If the measurement is late, the time of the preflight is used. It overestimates, since the first call loads code.
     """
     compared = next(candidate for candidate in setup.methods if candidate.label == label)
     method = compared.for_seed(setup.config.seeds[0])
@@ -114,12 +120,12 @@ def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: boo
         seconds = per_row(usable[:1])
         count = min(len(usable), int(_SECONDS_PER_METHOD / seconds))
         return min(seconds, per_row(usable[:count])) if count > 1 else seconds
-    except DidactError:  # it has no answer for one of these rows; the run will tell
+    except DidactError:  # the method fails on one of these rows; the run reports it
         return probed
 
 
 def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
-    """One epoch with random explanations, on one thread as workers train."""
+    """Time one epoch with random explanations, with the threads of a worker."""
     rows = tuple(_sample_rows(setup.used_rows, _STUDENT_ROWS))
     outputs = setup.sample.answers.of(rows)
     start = setup.student_inits[student.architecture]
@@ -132,14 +138,14 @@ def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
         explanations = None
         if student.strategy.name not in ("none", "alignment"):
             explanations = replace(explain(setup.teacher, rows, "random", outputs=outputs), images=None)
-        teach(model, strategy, explanations, examples, dev, training)  # the first time is slower
+        teach(model, strategy, explanations, examples, dev, training)  # warm-up: the first call is slower
         train = _timed(lambda: teach(model, build_strategy(student.strategy), explanations, examples, dev, training))
         predict = _timed(lambda: predict_examples(model, examples.batches(256)))
     return StudentCost(train / len(rows), predict / len(rows))
 
 
 def _evaluate_cost(setup: Setup, explaining: Mapping[str, float], rows: Sequence[Row]) -> float:
-    """Per row and method: all metrics on explanations of the cheapest method."""
+    """Seconds per row and method: all metrics on random explanations of a few rows."""
     candidates = [method for method in setup.methods if method.label in explaining and method.label != "human"]
     cheapest = min(candidates, key=lambda method: explaining[method.label], default=None)
     if cheapest is None or cheapest.method is None:

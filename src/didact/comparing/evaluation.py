@@ -1,6 +1,6 @@
-"""What a comparison's methods are worth by all other measures, on rows of `test`, kept in the run for its report.
+"""Scores the methods of a comparison with all other metrics, on some rows of the test split, for the report.
 
-docs/decisions/016-report.md tells what is written.
+docs/decisions/016-report.md describes the document that is written.
 """
 
 import contextlib
@@ -36,17 +36,18 @@ from didact.results.measured import Cost, MeasuredMethod, MeasuredRow, Measureme
 from didact.viz.png import encode_png
 from didact.viz.progress import Progress
 
-VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
+VERSION: Final = 2  # part of the key; increase it when the same explanations would give another document
 _FOLDER: Final = "measured"
 _AGREEMENT_MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
-TIMED_ROWS: Final = 16  # rows on which cost is measured
+TIMED_ROWS: Final = 16  # rows on which the cost of a method is measured
 
 
 @dataclass
 class MethodEvaluation:
-    """The methods of a comparison on some rows of `test`. `learned` are explainers that cells of the run have learned.
+    """Metrics, agreement and cost of the methods, on some rows of the test split.
 
-    `labelled` is the split with the teacher's answers. `fill` may explain shards elsewhere.
+    `labelled` is the split with the teacher's answers, `learned` holds the explainers learned in this run by label, and
+    `fill` lets the executor share the explaining.
     """
 
     setup: Setup
@@ -60,7 +61,7 @@ class MethodEvaluation:
     skipped: list[SkippedMethod] = field(default_factory=list)
 
     def run(self, count: int) -> Measurements:
-        """Measure so many rows; what an earlier call measured of the same is read again."""
+        """Evaluate `count` test rows and store the result; an equal evaluation stored before is returned instead."""
         rows = _sample_rows(self.setup, count)
         index_of = {row: index for index, row in enumerate(self.labelled.outputs.ids)}
         outputs = self.labelled.outputs.select(np.array([index_of[row.id] for row in rows], dtype=np.int64))
@@ -74,7 +75,7 @@ class MethodEvaluation:
             file = self._explain(compared, rows, cache)
             if file is not None:
                 files[compared.label] = file
-                # Here a set goes by its name in the table.
+                # In this document, a method has its label in the table.
                 explanations[compared.label] = replace(Explanations.load(self.folder / file), method=compared.label)
         key = key_of({**versions(), "files": files, "rows": fingerprint_of(rows), "teacher": self.fingerprint})
         stored = load_measured(self.folder)
@@ -107,7 +108,7 @@ class MethodEvaluation:
         return measured
 
     def _explain(self, compared: ComparedMethod, rows: Sequence[Row], cache: ExplanationCache) -> str | None:
-        """The file of an entrant's explanations; None where it has none of its own, or none of these rows."""
+        """Explain the rows and return the file; None if the method has no scores of its own or fails."""
         if not compared.has_own_scores:
             return None
         try:
@@ -118,17 +119,17 @@ class MethodEvaluation:
         return f"{_FOLDER}/{file.name}"
 
     def _method(self, compared: ComparedMethod) -> Method:
-        """What explains the rows: of a learned explainer, what one cell has learned."""
+        """The method that explains the rows; for a learned explainer, the one that the run has learned."""
         if compared.role is Role.FRESH:
             if compared.label not in self.learned:
-                raise RecordError("no cell of the run has learned it")
+                raise RecordError("no cell of this run learned it")
             return self.learned[compared.label]
         method = compared.for_seed(self.setup.config.seeds[0])
         assert method is not None
         return method
 
     def _measured_rows(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[MeasuredRow]:
-        """What the report says of each row."""
+        """The facts about each row that the report shows."""
         classes = self.setup.teacher.classes
         agreement = self._mean_agreement(matrices, len(rows))
         measured = []
@@ -146,7 +147,7 @@ class MethodEvaluation:
         return measured
 
     def _mean_agreement(self, matrices: Sequence[Agreement], rows: int) -> list[float | None]:
-        """Of each row the mean τ between methods that are no controls."""
+        """For each row, the mean Kendall τ between the methods, without controls."""
         if not matrices:
             return [None] * rows
         controls = {row_values.label for row_values in self.setup.methods if row_values.is_control}
@@ -163,7 +164,7 @@ class MethodEvaluation:
         return name
 
     def _metrics(self, explanations: Mapping[str, Explanations]) -> MetricTable:
-        """Every metric that can be measured here."""
+        """Compute all metrics that apply to this teacher and these data."""
         if not explanations:
             return MetricTable()
         teacher = None if self.setup.teacher.reads_labels else self.setup.teacher
@@ -181,7 +182,7 @@ class MethodEvaluation:
         return []
 
     def _cost(self, rows: Sequence[Row]) -> list[Cost]:
-        """Of every method that explains by itself: what was read from a file cost something elsewhere."""
+        """Measure the cost of every method that is computed here, not read from a file."""
         names = {skipped.label for skipped in self.skipped}
         timed = [
             compared
@@ -191,11 +192,11 @@ class MethodEvaluation:
             and (compared.method is not None or compared.role is Role.FRESH)
         ]
         costs = []
-        with Progress("measuring what it costs", total=len(timed), shown=self.progress) as bar:
+        with Progress("measuring cost", total=len(timed), shown=self.progress) as bar:
             for compared in timed:
                 method = self._method(compared)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
-                    with self._noting_failures(f"What {compared.label} costs"):
+                    with self._noting_failures(f"Cost of {compared.label}"):
                         cost = cost_of(self.setup.teacher, rows[:TIMED_ROWS], [method])[0]
                         costs.append(replace(cost, method=compared.label))
                 bar.advance()
@@ -203,7 +204,7 @@ class MethodEvaluation:
 
     @contextlib.contextmanager
     def _noting_failures(self, subject: str) -> Iterator[None]:
-        """What cannot be measured is a note, and no reason to end without the rest."""
+        """Turn a failure into a note, so that the other measurements continue."""
         try:
             yield
         except DidactError as error:
@@ -211,7 +212,7 @@ class MethodEvaluation:
 
 
 def is_evaluated(setup: Setup, folder: Path, count: int) -> bool:
-    """Whether so many rows were measured in this folder, by every method that is in the table."""
+    """Whether the folder holds an evaluation of `count` rows for every method of the table."""
     stored = load_measured(folder)
     if stored is None or [row.id for row in stored.rows] != [row.id for row in _sample_rows(setup, count)]:
         return False
@@ -220,13 +221,13 @@ def is_evaluated(setup: Setup, folder: Path, count: int) -> bool:
 
 
 def _sample_rows(setup: Setup, count: int) -> list[Row]:
-    """Drawn at random, since some sets are sorted, and in the order of the data."""
+    """A random sample of the test rows (some data sets are sorted), in the order of the data."""
     pool = setup.held_out("test")
     return [pool[index] for index in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
 
 
 def versions() -> dict[str, object]:
-    """The versions of everything that decides the stored scores, beside the explanations. Part of their key."""
+    """The versions of all metrics and measures, part of the key of the stored scores."""
     measures = {name: AGREEMENT[parse_spec(name).name].version for name in _AGREEMENT_MEASURES}
     metrics: dict[str, object] = {name: METRICS[name].version for name in METRICS}
     metrics |= {name: local.code for name, local in METRICS.local.items()}
@@ -234,7 +235,7 @@ def versions() -> dict[str, object]:
 
 
 def load_measured(folder: Path) -> Measurements | None:
-    """What was measured in a run; None if nothing was, or it cannot be read."""
+    """The stored evaluation of a run; None if it is missing or unreadable."""
     try:
         return Measurements.load(folder)
     except RecordError:
@@ -242,7 +243,7 @@ def load_measured(folder: Path) -> Measurements | None:
 
 
 def _gold_text(row: Row, classes: Sequence[str] | None) -> str | None:
-    """What the data say of a row, in words."""
+    """The gold label of a row as text."""
     if row.label is None:
         return None
     if isinstance(row.label, tuple):
@@ -251,7 +252,7 @@ def _gold_text(row: Row, classes: Sequence[str] | None) -> str | None:
 
 
 def _answer_text(outputs: Outputs, index: int) -> str:
-    """What the teacher said where it is no class."""
+    """The teacher's answer as text, for tasks without classes."""
     if outputs.answers is not None:
         return " | ".join(map(str, outputs.answers[index]))
     return f"{outputs.values[index, 0]:.3f}"

@@ -1,4 +1,4 @@
-"""The explanations of a comparison: made once and kept, found again, or derived from an explainer that was learned."""
+"""The explanations of a comparison: computed once and cached, looked up, or derived from a learned explainer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ EXPLANATIONS_FOLDER = "explanations"
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """The explanations of one row of the table for some seeds: one set for all of them, or one for each."""
+    """One set of explanations to make, and the seeds that share it: all, or one if explanations are resampled."""
 
     method: Method
     rows: Sequence[Row]
@@ -53,7 +53,7 @@ def make_explanations(
     fill: FillStore | None,
     progress: bool,
 ) -> ExplanationFiles:
-    """Explain the rows of all students with every method; what was kept before is used. `outputs` are the answers."""
+    """Explain the rows of all students with every method, using the cache. `outputs` are the teacher's answers."""
     folder = directory.folder / EXPLANATIONS_FOLDER
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, fill)
     files: dict[tuple[str, int], CachedFile] = {}
@@ -79,7 +79,12 @@ def make_explanations(
 
 
 def find_explanations(setup: Setup, folder: Path, fingerprint: str) -> tuple[ExplanationFiles, dict[str, int]] | None:
-    """Where the explanations belong, and by label how many rows are missing; None for a method of unknown making."""
+    """Look up the cached explanations without computing any.
+
+    Returns:
+        The files, and by label the number of rows still to explain; None if the key of a method is unknown because it
+        is an object without a reproducible spec.
+    """
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background)
     files: dict[tuple[str, int], CachedFile] = {}
     missing: dict[str, int] = {}
@@ -104,7 +109,7 @@ def _learners(setup: Setup) -> list[Learner]:
 
 
 def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], CachedFile]) -> list[tuple[str, CachedFile]]:
-    """The explanations that a blend is made of, which are rows of the table too."""
+    """The explanations that a blend combines, by name. They are rows of the table, too."""
     if learner.family != "blend":
         return []
     names = learner.explainer().component_names(setup.teacher, setup.used_rows[0])
@@ -112,12 +117,15 @@ def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], Cached
 
 
 def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store: Store) -> None:
-    """The explanations of what was learned, for the runs that teach with them. What was not learned fails them."""
+    """Compute the explanations of learned explainers for the cells that train on them.
+
+    If an explainer could not be learned, those cells are recorded as failed.
+    """
     folder = directory.folder / EXPLANATIONS_FOLDER
     by_key = {cell.key: cell for cell in grid.cells}
     pending = {cell.maps: cell for cell in grid.cells if cell.maps is not None and cell.maps in grid.derived}
     directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in pending))
-    loaded: dict[str, ComponentScores] = {}  # the largest thing of a run: one at a time
+    loaded: dict[str, ComponentScores] = {}  # large: keep one in memory at a time
     for file, cell in pending.items():
         derived = grid.derived[file]
         record = TrainingRecord.load(store, derived.source)
@@ -145,7 +153,7 @@ def _select_rows(components: ComponentScores, rows: Sequence[Row]) -> ComponentS
 
 
 def _derive(compared: ComparedMethod, learned: ComponentMix, components: ComponentScores) -> Explanations:
-    """What the learned explainer gives, or what its role makes of it."""
+    """The learned explanations, or their flattened or matched control, by role."""
     assert compared.learner is not None
     explanations = combine_components(learned, components)
     if compared.role is Role.FRESH:
@@ -157,7 +165,7 @@ def _derive(compared: ComparedMethod, learned: ComponentMix, components: Compone
 
 
 def learned_explainers(setup: Setup, cells: Sequence[Cell], store: Store) -> dict[str, ComponentMix]:
-    """Each learned explainer as one run has it: of the first seed, with the most rows."""
+    """Each learned explainer, by label, from the cell with the first seed and the most rows."""
     learners = {learner.label: learner for learner in _learners(setup)}
     explainers: dict[str, ComponentMix] = {}
     for cell in sorted(cells, key=lambda cell: (setup.config.seeds.index(cell.seed), -cell.size)):

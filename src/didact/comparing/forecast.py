@@ -1,6 +1,6 @@
-"""What a comparison will take: runs, what is done already, and the time, from what its parts cost.
+"""Estimates the duration of a comparison from measured costs.
 
-`Workload` is how much there is of each part, a `Stage` one part with its seconds.
+A `Workload` holds the amounts (rows, seeds, sizes), a `Stage` is one part of the work with its duration.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from didact.comparing.setup import Setup
 from didact.results.text_table import render_text
 from didact.students.build import strategy_options
 
-EXPLAINING: Final = "explaining: "  # before the label of a method
+EXPLAINING: Final = "explaining: "  # prefix of the stage name, followed by the label of the method
 SCORING: Final = "scoring with other metrics"
-_WORKER_START_SECONDS: Final = 6.0  # seconds until worker processes have imported torch and read the rows
+_WORKER_START_SECONDS: Final = 6.0  # until worker processes have imported torch and read the rows
 _REPORT_SECONDS: Final = 5.0
-_BUSY_CORE_FACTOR: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
-_LEARNING_EPOCHS: Final = 4.0  # learning an explainer beside a student, in epochs of plain training
+_BUSY_CORE_FACTOR: Final = 1.15  # cores that share memory bandwidth are slower than the one core that was timed
+_LEARNING_EPOCHS: Final = 4.0  # cost of an epoch that also learns an explainer, relative to plain training
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of the work, and the seconds it takes."""
+    """One part of the work with its amount and duration in seconds."""
 
     name: str
     count: int
@@ -34,10 +34,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a comparison takes from here on. `summary` says it in a few lines; `spent` is what finding out took.
+    """The estimated remaining work of a comparison.
 
-    `stages` are the parts of the work without what is done already.
-    `runs` are those of the whole plan and `done` those that the folder holds already; None where that is not known.
+    Attributes:
+        summary: the plan in a few lines.
+        stages: the remaining parts of the work.
+        runs: training runs of the whole plan.
+        done: training runs that the folder already holds; None if unknown.
+        workers: training runs at a time.
+        spent: seconds that the estimate took.
+        notes: remarks of the setup.
     """
 
     summary: tuple[str, ...]
@@ -50,15 +56,15 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """The seconds of what is left to do."""
+        """Remaining time in seconds."""
         return sum(stage.seconds for stage in self.stages)
 
     def to_document(self) -> dict[str, object]:
-        """Plain JSON."""
+        """The forecast as plain JSON."""
         return asdict(self) | {"seconds": self.seconds}
 
     def table(self) -> str:
-        """For people: the plan, a line for each part of the work, and what else is to be known."""
+        """The forecast as text: the plan, a table with one line per stage, and remarks."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -72,7 +78,7 @@ class Forecast:
         return "\n".join([*self.summary, render_text(table), *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """What must be read with the table."""
+        """Remarks below the table."""
         done = "unknown" if self.done is None else f"{self.done:,}"
         return [
             f"Runs: {self.runs:,}, done already: {done}; {self.workers} at a time.",
@@ -83,7 +89,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Workload:
-    """The numbers that decide the time of a comparison. `used` rows are explained for students."""
+    """The amounts that decide the duration of a comparison. `used_rows` counts the rows explained for students."""
 
     labels: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -109,17 +115,17 @@ class Workload:
         )
 
     def runs(self, setup: Setup) -> int:
-        """The different runs, each counted once however many rows of the table show it."""
+        """The number of distinct training runs; table rows may share one."""
         return setup.count_runs(self.labels) * len(self.sizes) * self.seeds
 
 
 def expected_used(pool: int, size: int, seeds: int) -> int:
-    """How many different rows so many subsets of a pool hold on average."""
+    """The expected number of distinct rows in `seeds` random subsets of `size` rows."""
     return round(pool * (1 - (1 - min(size, pool) / pool) ** seeds)) if pool else 0
 
 
 def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
-    """The parts of the work that lie ahead, with their seconds."""
+    """All stages of a comparison with their estimated durations."""
     methods = [method for method in setup.methods if method.label in work.labels]
     explained = [method for method in methods if method.label in costs.explain]
     rows = work.used_rows + work.dev + work.test
@@ -146,7 +152,7 @@ def total_seconds(work_stages: Sequence[Stage]) -> float:
 
 
 def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: ComparedMethod) -> float:
-    """Of one seed, over students and sizes, shared among the workers that can train them."""
+    """Seconds per seed to train all students and sizes of a method, divided by the workers that can train them."""
     seconds = 0.0
     for student in setup.students:
         if not setup.takes_part(method, student):
@@ -166,7 +172,7 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
 
 
 def format_duration(seconds: float) -> str:
-    """A time for people: 40 s, 12 min, 2.5 h."""
+    """A duration as text: 40 s, 12 min, 2.5 h."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     if seconds < 5400:

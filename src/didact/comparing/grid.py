@@ -1,4 +1,4 @@
-"""The students to train: every row of the table with every student, size and seed, each with a key of its own."""
+"""Lists the students to train: one cell per table row, student, training size and seed, each with a key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from didact.students.build import StudentSpec, strategy_options
 
 @dataclass(frozen=True, eq=False)
 class ExplanationFiles:
-    """Where the run's explanations are: `of` by row of the table and seed, `components` by learner what it weighs."""
+    """The run's files: explanations by label and seed, and component scores by learner."""
 
     by_method: Mapping[tuple[str, int], CachedFile]
     components: Mapping[str, CachedFile]
@@ -26,7 +26,7 @@ class ExplanationFiles:
 
 @dataclass(frozen=True, eq=False)
 class DerivedExplanations:
-    """Explanations that a learned explainer will make: the key of the run that learns it, and the row they are for."""
+    """Explanations that a learned explainer will produce. `source` is the key of the cell that learns it."""
 
     source: str
     method: ComparedMethod
@@ -34,9 +34,9 @@ class DerivedExplanations:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """All runs, in the order of the table and seed by seed, so that an early look is a fair one.
+    """All cells, seed by seed, so that methods can be compared before the run is complete.
 
-    `derived` is by file what learned explainers are to make before the runs that use it.
+    `derived` holds, by file name, the explanations that learned explainers produce before other cells use them.
     """
 
     cells: tuple[Cell, ...]
@@ -44,7 +44,7 @@ class Grid:
 
     @property
     def learning(self) -> list[Cell]:
-        """The runs that learn an explainer beside their student."""
+        """The cells that learn an explainer together with their student."""
         return [cell for cell in self.cells if cell.learner is not None]
 
     @property
@@ -53,12 +53,12 @@ class Grid:
 
     @property
     def keys(self) -> set[str]:
-        """Rows of the table may share a run."""
+        """The distinct keys; table rows may share a cell."""
         return {cell.key for cell in self.cells}
 
 
 def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
-    """Every run of the setup. `fingerprint` is the teacher's. Keys do not depend on the teacher's answers."""
+    """List every cell of the setup. `fingerprint` is the teacher's; the keys do not contain the teacher's answers."""
     config = setup.config
     builder = _Builder(setup, files)
     held_out = {
@@ -88,12 +88,12 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
 
 
 def student_init_name(start: StudentInit) -> str:
-    """The folder that holds where a student starts."""
+    """The name of the folder with a student's initial weights."""
     return key_of(dict(start.facts))
 
 
 def without_labels(row: Row) -> Row:
-    """A row as workers see it: gold labels and rationales stay behind."""
+    """The row as workers see it, without gold label and rationale."""
     return Row(row.id, row.texts, row.image)
 
 
@@ -112,9 +112,12 @@ class _Builder:
     def cells_of(
         self, student: StudentSpec, settings: Mapping[str, Any], fingerprints: Mapping[str, Any]
     ) -> list[Cell]:
-        """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
+        """The cells of one student, size and seed.
+
+        Cells that learn explainers come first, since the keys of others contain theirs.
+        """
         cells = []
-        learned: dict[str, str] = {}  # by learner the key of the run that learns it
+        learned: dict[str, str] = {}  # learner -> key of the cell that learns it
         for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
             if not self.setup.takes_part(method, student):
                 continue
@@ -132,7 +135,7 @@ class _Builder:
         fingerprints: Mapping[str, Any],
         learned: Mapping[str, str],
     ) -> Cell:
-        """One run. Its key hashes the settings, which the worker reads, and the facts, which decide the result too."""
+        """One cell. Its key hashes `settings`, which the worker reads, and `fingerprints` of teacher, data and code."""
         explanations = self._explanations(method, settings["seed"], learned)
         learner = method.learner if method.role is Role.COTRAINED else None
         teaches = explanations is not None or learner is not None
@@ -168,7 +171,7 @@ class _Builder:
         )
 
     def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> CachedFile | None:
-        """The file that the student is taught with; of a learned explainer, the one it will make."""
+        """The file with the student's explanations; a learned explainer will write its file later."""
         if method.role not in DERIVED:
             return None if method.method is None else self.files.by_method[method.label, seed]
         assert method.learner is not None
@@ -179,13 +182,13 @@ class _Builder:
         return file
 
     def _trials(self, method: ComparedMethod, student: StudentSpec, *, teaches: bool) -> list[dict[str, Any]]:
-        """Changes to the strategy's options that are tried, and the best on dev kept."""
+        """Changes to the strategy's options, one student per trial; the best on dev is kept."""
         if method.role in (Role.COTRAINED, Role.EXTRA):
             return [{}]
         trials = [dict(trial) for trial in self.setup.config.trials(student.strategy)]
         if not teaches:
             return [{} for _ in trials]
-        if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # how sharp these are is fixed
+        if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # their temperature is fixed
             without_temperature = [
                 {name: value for name, value in trial.items() if name != "temperature"} for trial in trials
             ]

@@ -1,7 +1,7 @@
-"""From a plan to all that a comparison needs: rows, methods, students, and numbers fitted to the time there is.
+"""Turns a plan into a setup: chooses rows, methods and students, and fits their numbers to the time budget.
 
-What the plan leaves open is chosen here, once. The resulting plan is written to plan.toml before the first student is
-trained, and a run that is resumed reads it from there instead of measuring again.
+Everything that the plan leaves open is chosen here, once. The resulting plan is written to plan.toml before the first
+student is trained; a resumed run reads it from there instead of measuring again.
 """
 
 import re
@@ -43,12 +43,12 @@ from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
 from didact.viz.progress import announce
 
-_FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted
+_FIRST_LOOK = 300  # test rows labelled before a budget is fitted
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A comparison ready to run, and what it is estimated to take; None where nothing was measured."""
+    """A comparison that is ready to run, and its forecast; None if no costs were measured."""
 
     setup: Setup
     forecast: Forecast | None
@@ -65,16 +65,16 @@ def prepare(
     started: float,
     is_forecast: bool = False,
 ) -> Prepared:
-    """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
+    """Choose rows, methods, students and sizes, try them on two rows, and fit them to the plan's budget.
 
-    `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
-    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them,
-    for a forecast, and where progress is shown of runs that are still open. Some rows that a black box answered
-    in an earlier call are asked again; a forecast asks none of them, and keeps no answers.
+    `folder` is the run's folder; None for a temporary run, which computes no metrics unless the plan names them.
+    `started` is the start of the command on the clock of time.perf_counter. Costs are measured if the plan needs them,
+    for a forecast, and if progress of unfinished runs is shown. Some stored answers of a black box are checked again,
+    except in a forecast, which stores nothing.
     """
     progress, recheck = plan.progress, 0 if is_forecast else plan.recheck
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
-    data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
+    data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # gold labels are only shown
     data, notes = data_for_students(teacher, data)
     check_fit(teacher, data)
     request = _request_key(plan, teacher, methods)
@@ -118,14 +118,14 @@ def prepare(
 
 
 def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
-    """Where the answers of a black box are kept; None for models, which are known by their weights, and people."""
+    """The stored answers of a black box. None for models, which are identified by their weights, and for people."""
     if folder is None or not teacher.is_identified_by_answers or teacher.task.is_per_token:
         return None
     return AnswerFile(folder, teacher, writes=writes)
 
 
 def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
-    """The plan in a few lines for people."""
+    """The plan in a few lines of text."""
     plan = setup.config
     controls = setup.controls
     methods = [label for label in setup.labels if label not in controls]
@@ -142,7 +142,7 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     else:
         first = (
             f"Plan: {runs:,} runs; about {format_duration(seconds)}. {product} are {combinations:,} combinations: "
-            f"{combinations - runs:,} of them are equal to another, or not possible with the student."
+            f"{combinations - runs:,} of them equal another one or are not possible with the student."
         )
     lines = [
         first,
@@ -162,23 +162,23 @@ def _count(items: Sequence[Any], name: str) -> str:
 
 
 def _request_key(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
-    """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
+    """The key of a request: a hash of the plan as requested and of the names of its objects."""
     plain = plan.with_fields(fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
-    # Older plans had two more entries. With their defaults in the text, a run that was fitted then is recognised.
+    # Older versions had two more entries. Their defaults stay in the text, so that plans fitted then keep their key.
     retired = 'test = "wilcoxon"\nreplicates = 2000\nthreads = '
     text = re.sub(r"^threads = ", lambda _: retired, plain.request_text(), count=1, flags=re.MULTILINE)
     return key_of({"plan": text, "teacher": teacher.name, "methods": names})
 
 
 def _stored_plan(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
-    """The plan that an earlier call of the same request fitted; None if there is none."""
+    """The plan that an earlier call with the same request fitted, or None."""
     path = folder / "plan.toml"
     if not path.is_file():
         return None
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
-        current_entries = CompareConfig.current_entries(entries, [], warns=False)  # an older didact wrote other names
+        current_entries = CompareConfig.current_entries(entries, [], warns=False)  # older versions wrote former names
         stored = CompareConfig.of(current_entries, objects=("model", "data"))
     except DidactError:
         return None
@@ -188,7 +188,7 @@ def _stored_plan(folder: Path, request: str, plan: CompareConfig) -> CompareConf
 def _draw_rows(
     plan: CompareConfig, data: Dataset, answers: Answers, notes: Sequence[str], *, first_look: bool = False
 ) -> Sample:
-    """The rows of a plan, with what is to be known of the data. A first look, before anything is fitted, labels few."""
+    """Draw the rows of a plan. `first_look` labels few test rows, before a budget is fitted."""
     test = TEST_ROWS if plan.test_rows is None else plan.test_rows or None
     test = min(test or _FIRST_LOOK, _FIRST_LOOK) if first_look else test
     limits = RowLimits(plan.train_rows or None, plan.dev_rows or None, test)
@@ -199,7 +199,7 @@ def _draw_rows(
 def _fit(
     setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, started: float, *, test: int
 ) -> CompareConfig:
-    """The plan with everything chosen. Without a budget, only the rows for metrics are."""
+    """Fit the plan to its budget. Without a budget, only `eval_rows` is chosen."""
     if plan.budget is None:
         fitted = setup.config.with_fields(eval_rows=metric_rows(setup, costs, workers=workers))
     else:
@@ -209,7 +209,7 @@ def _fit(
 
 
 def _reassemble(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
-    """The setup of the fitted plan. Its parts were tried already."""
+    """The setup of the fitted plan. Nothing is tried again."""
     refitted = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
     notes = [note for note in setup.notes if note not in refitted.notes and note not in setup.sample.notes]
     return replace(refitted, skipped=setup.skipped, defaults=setup.defaults, notes=(*refitted.notes, *notes))
@@ -217,7 +217,7 @@ def _reassemble(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sa
 
 @dataclass(frozen=True)
 class CompletedWork:
-    """What a folder holds of a plan: finished runs, labels, rows still to explain by label, and metrics."""
+    """The finished work of a plan in a folder. `missing` is the number of rows still to explain, by label."""
 
     runs: int
     is_labelled: bool
@@ -226,13 +226,13 @@ class CompletedWork:
 
 
 def _is_done(setup: Setup, folder: Path | None) -> bool:
-    """Whether no run of the plan is left to do."""
+    """Whether all training runs of the plan are done."""
     done = completed_work(setup, folder)
     return done is not None and done.runs >= Workload.of(setup, workers=1, eval_rows=0).runs(setup)
 
 
 def _remaining(stage: Stage, done: CompletedWork | None, runs: int) -> Stage:
-    """A part of the work without what is done already."""
+    """A stage without the work that is already done."""
     if done is None:
         return stage
     share = 1.0
@@ -251,7 +251,7 @@ def _remaining(stage: Stage, done: CompletedWork | None, runs: int) -> Stage:
 
 
 def completed_work(setup: Setup, folder: Path | None) -> CompletedWork | None:
-    """What a folder holds of the setup; None where that cannot be known without computing."""
+    """The finished work in a folder; None if finding out would need computation, as for a black box."""
     if folder is None or not (folder / "cells").is_dir():
         return CompletedWork(0, False, {}, False)
     if setup.teacher.is_identified_by_answers:

@@ -1,4 +1,4 @@
-"""What workers need and nobody may pickle: rows, the teacher's answers, and where students start. In plain files."""
+"""The inputs of workers, as plain files instead of pickles: rows, the teacher's answers, and initial weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Rows of one split with the teacher's answers. Gold labels and rationales stay behind."""
+    """Rows of one split with the teacher's answers. The rows of workers have no gold labels and rationales."""
 
     rows: tuple[Row, ...]
     outputs: Outputs
 
 
 def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, classes: Sequence[str] | None) -> None:
-    """Keep the rows of all splits with the teacher's answers."""
+    """Write the rows of all splits with the teacher's answers to a Parquet file."""
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for name in SPLITS:
         rows, outputs = splits[name].rows, splits[name].outputs
@@ -51,7 +51,11 @@ def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, c
 
 
 def read_rows(path: Path) -> dict[str, LabelledSplit]:
-    """What `write_rows` kept."""
+    """Read the file of `write_rows`.
+
+    Raises:
+        RecordError: the file is missing or damaged.
+    """
     table = read_table(path)
     task = task_named(table.about["task"])
     splits = {}
@@ -73,12 +77,12 @@ def _row(stored: Mapping[str, Any]) -> Row:
 
 
 class RunInputs:
-    """Rows, starts and explanations of a run, each read and encoded once for all cells of a process."""
+    """Rows, initial weights and explanations of a run. Each is read and encoded once for all cells of a process."""
 
     def __init__(self, folder: Path, rows: str) -> None:
         self.folder = folder
         self._rows = rows
-        # Methods wrapped for each classroom, so that what it holds goes when it goes.
+        # One cache per instance, so that its content is freed with the instance.
         self.student_init = lru_cache(maxsize=8)(self._student_init)
         self.examples = lru_cache(maxsize=4)(self._examples)
         self.explanations = lru_cache(maxsize=16)(self._explanations)
@@ -92,16 +96,16 @@ class RunInputs:
         return StudentInit.load(self.folder / "starts" / name)
 
     def _examples(self, init_name: str, soft: bool) -> dict[str, Examples]:
-        """The splits as students of this start read them: all of them share one tokenizer."""
+        """The encoded splits. Students with the same initial weights share a tokenizer."""
         model = self.student_init(init_name).build(0)
         return {name: Examples.of(model, split.rows, split.outputs, soft=soft) for name, split in self.labelled.items()}
 
     def _component_scores(self, name: str) -> tuple[ComponentScores, Mapping[str, int]]:
-        """What learned explainers weigh, and where each row is."""
+        """The component scores that learned explainers weigh, and the index of each row id."""
         scores = ComponentScores.load(self.folder.parent / "explanations" / name)
         return scores, {row: index for index, row in enumerate(scores.maps.ids)}
 
     def _explanations(self, name: str) -> tuple[Explanations, Mapping[str, int]]:
-        """Kept explanations, and where each row is."""
+        """Stored explanations, and the index of each row id."""
         explanations = Explanations.load(self.folder.parent / "explanations" / name)
         return explanations, {row: index for index, row in enumerate(explanations.ids)}

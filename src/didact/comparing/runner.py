@@ -1,6 +1,13 @@
-"""A comparison from beginning to end, in five steps: label, explain, train, summarise, evaluate.
+"""Runs a comparison in five steps: label, explain, train, summarise, evaluate.
 
-Each step keeps what it made. A run that was stopped goes through the same steps, and each finds what it made before.
+1. `label`: the teacher predicts every row of the train, dev and test splits.
+2. `explain`: every method explains the training rows.
+3. `train`: students learn the teacher's answers, each with the explanations of one method (or none).
+4. `summarise`: compare how well the students predict the teacher on the test rows.
+5. `evaluate`: score the methods with all other metrics (optional).
+
+Each step stores its results in the run's folder and skips what is already there, so a stopped run resumes by running
+all five steps again.
 """
 
 import hashlib
@@ -46,7 +53,7 @@ _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers, and the file in the folder `classroom` that keeps them."""
+    """The rows of all splits with the teacher's answers. `file` is their file in the run's folder `classroom`."""
 
     fingerprint: str
     file: str
@@ -54,7 +61,7 @@ class LabelledRows:
 
 
 class ComparisonRunner:
-    """Runs one comparison in its directory."""
+    """Runs one comparison and stores everything in `directory`. `command` is recorded in the run."""
 
     def __init__(self, setup: Setup, directory: RunDirectory, *, progress: bool = False, command: str = "") -> None:
         self.setup, self.directory, self.progress, self.command = setup, directory, progress, command
@@ -62,7 +69,11 @@ class ComparisonRunner:
         self.store = Store(self.folder / "cells")
 
     def run(self, executor: Executor) -> Comparison:
-        """Do what is left to do, and sum up."""
+        """Run all steps that are not done yet and return the result.
+
+        Raises:
+            RecordError: a file could not be read or written. Finished work stays on disk.
+        """
         started = datetime.now(UTC)
         try:
             remove_stale_drafts(self.folder, inside=_SUBFOLDERS)
@@ -77,17 +88,16 @@ class ComparisonRunner:
                 self.evaluate(labelled, grid, fill)
         except RecordError as error:
             raise RecordError(
-                f"{error} What was finished is kept in {self.directory.name}: mend this, and give the same command "
-                "again to go on."
+                f"{error} Finished work is in {self.directory.name}. Fix this and run the same command again to resume."
             ) from error
         RunRecord.now(self.command, started).save(self.folder)
         return comparison
 
     def label(self) -> LabelledRows:
-        """The rows of all splits with the teacher's answers: from the run's folder, or asked for now."""
+        """Predict all rows with the teacher, or read the stored predictions."""
         rows = self.setup.splits()
         teacher = self.setup.teacher
-        # A black box is asked first: its answers are its fingerprint.
+        # A black box has no weights to hash: its answers are its fingerprint, so they come first.
         splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
         fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
@@ -99,30 +109,34 @@ class ComparisonRunner:
         if stored is None:
             write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
-            stored = read_rows(path)  # as workers will read them
+            stored = read_rows(path)  # use exactly what workers will read
         return LabelledRows(fingerprint, file, stored)
 
     def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
-        """Explanations of the rows that students learn from, by every method."""
+        """Explain the rows that students learn from with every method. `fill` lets the executor share the work."""
         outputs = labelled.splits["train"].outputs
         return make_explanations(
             self.setup, self.directory, labelled.fingerprint, outputs, fill=fill, progress=self.progress
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
-        """Train the students that learn an explainer, make its explanations, then train all other students."""
+        """Train all students.
+
+        SMaT explainers are learned together with a student, so those students are trained first. Their explainers
+        then produce the explanations that the remaining students learn from.
+        """
         self._save_student_inits()
         manifest = self._manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
         if grid.learning:
             self._train_cells(stage, grid.learning, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
-        # Without the explanations of an explainer that was not learned; `derive_explanations` recorded why.
+        # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
         failed = {cell.key for cell in grid.teaching if cell.maps in grid.derived and not self._has_explanations(cell)}
         self._train_cells(stage, grid.teaching, "training students", failed)
 
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
-        """Train students in workers, and in this process those whose strategy or architecture only it knows."""
+        """Train students in workers; those with a strategy or architecture defined in this process train here."""
         students = {str(student): student for student in self.setup.students}
         local: list[Cell] = []
         remote: list[Cell] = []
@@ -132,13 +146,15 @@ class ComparisonRunner:
         if not local or isinstance(stage.executor, InProcess):
             stage.run(cells, description, failed=failed)
             return
-        message = f"Worker processes do not know what was named in this process: it trains {len(local):,} runs itself."
+        message = (
+            f"{len(local):,} runs use names registered in this process only, so they train here and not in workers."
+        )
         announce([message], shown=self.progress)
         stage.run(remote, description, failed=failed)
         replace(stage, executor=InProcess()).run(local, f"{description} here", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
-        """The table, and a line for each run."""
+        """Compute the table of gains; write it to disk, with one line per trained student in results.parquet."""
         finished = CellResults.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
         comparison = summarise(finished, self.folder, self.plan_text())
         write_results(self.folder / RESULTS, finished)
@@ -146,16 +162,16 @@ class ComparisonRunner:
         return comparison
 
     def evaluate(self, labelled: LabelledRows, grid: Grid, fill: FillStore | None) -> None:
-        """Score the methods by all other metrics on some test rows, if the config asks for it."""
+        """Score the methods with all other metrics on `eval_rows` test rows; 0 skips this step."""
         if not self.setup.config.eval_rows:
             return
-        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # and pushed when the run ends
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
         evaluation = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
         evaluation.run(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
-        """The plan of this run as a file, with what it cannot hold as comments."""
+        """The content of plan.toml. Objects, which TOML cannot hold, are named in comments."""
         setup = self.setup
         plan = setup.config.with_fields(students=setup.students)
         objects = [
@@ -169,15 +185,15 @@ class ComparisonRunner:
         return "".join(comments) + plan.to_toml()
 
     def _label_rows(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
-        """The teacher's answers to all rows, each asked once."""
+        """Predict all rows with the teacher; a row that occurs twice is predicted once."""
         answers = self.setup.sample.answers
-        answers.of([row for split_rows in rows.values() for row in split_rows])  # in one go, with one progress bar
+        answers.of([row for split_rows in rows.values() for row in split_rows])  # all at once, for one progress bar
         return {name: LabelledSplit(tuple(split_rows), answers.of(split_rows)) for name, split_rows in rows.items()}
 
     def _save_student_inits(self) -> None:
-        """Save where students start, for workers to read.
+        """Save the initial weights of the students for the workers.
 
-        A missing folder is made. One that another run made meanwhile is used; only a damaged one is replaced.
+        If another run creates the folder in the meantime, that folder is used. Only a damaged folder is replaced.
         """
         for student in self.setup.students:
             student_init = self.setup.student_inits[student.architecture]
@@ -193,13 +209,15 @@ class ComparisonRunner:
                         raise
 
     def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
-        """The file that describes the students to train."""
+        """Write the file that describes the students to train. Workers read it."""
         config = self.setup.config
         content = {
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],  # rows may share one
+            "cells": [
+                cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()
+            ],  # table rows may share a cell
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
@@ -207,18 +225,18 @@ class ComparisonRunner:
         return Manifest(path, self.folder, config.threads, on_gpu=config.student_device == "cuda")
 
     def _has_explanations(self, cell: Cell) -> bool:
-        """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
+        """Whether the file with the cell's explanations exists. It does not if its explainer could not be learned."""
         return cell.maps is not None and (self.folder / EXPLANATIONS_FOLDER / cell.maps).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
-    """The file that keeps these rows with the teacher's answers."""
+    """The name of the file with these rows and the teacher's answers."""
     fingerprints = {name: fingerprint_of(split_rows) for name, split_rows in rows.items()}
     return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 
 def _holds_init(folder: Path, student_init: StudentInit) -> bool:
-    """Whether the folder holds this start, whole."""
+    """Whether the folder holds exactly these initial weights, undamaged."""
     try:
         stored = StudentInit.load(folder)
     except RecordError:
@@ -227,7 +245,7 @@ def _holds_init(folder: Path, student_init: StudentInit) -> bool:
 
 
 def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:
-    """The labelled rows in the file; None if it is missing or damaged. One that cannot be opened is an error."""
+    """Read the labelled rows; None if the file is missing or damaged. Raises UnreadableError if it cannot be opened."""
     try:
         return read_rows(path)
     except UnreadableError:

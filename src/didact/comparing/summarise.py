@@ -1,4 +1,4 @@
-"""From finished runs to a Comparison: the table, its contrasts, what failed, and what the reader must know."""
+"""Summarises trained cells as a Comparison: the table, its contrasts, failures, and notes for the reader."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from didact.results.run_record import RunInfo
 from didact.results.training_record import TrainingRecord
 
 RESULTS: Final = "results.parquet"
-_CEILING: Final = 0.99  # simulability without explanations above which none can help
+_CEILING: Final = 0.99  # simulability without explanations above which explanations cannot help
 _COLUMNS: Final[Mapping[str, str]] = {
     "key": "string",
     "explainer": "string",
@@ -45,7 +45,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class CellResults:
-    """What a summary is made from: the runs with their records, and the test rows with the teacher's answers."""
+    """The cells of a comparison with their records, and the test rows with the teacher's answers."""
 
     setup: Setup
     fingerprint: str
@@ -69,7 +69,7 @@ class CellResults:
         return [cell for cell in self.cells if self.records[cell.key].is_done]
 
     def chance_level(self) -> ChanceLevel | None:
-        """What students reach without having learned anything; None for a reading task, which has no such answer."""
+        """The result of a constant answer; None for reading tasks, which have no constant answer."""
         outputs, classes = self.test.outputs, self.setup.teacher.classes
         if classes is not None and outputs.task.has_classes:
             return ChanceLevel.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
@@ -77,7 +77,7 @@ class CellResults:
 
 
 def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
-    """The comparison of finished runs, without those that failed. `plan` is the text of its plan."""
+    """Compare the cells that did not fail. `plan` is the text of plan.toml."""
     setup, test = results.setup, results.test
     scores = scores_by_arm(results.cells, results.records, results.store, test)
     strata = test.outputs.labels if setup.is_balanced else None
@@ -112,7 +112,7 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
 
 
 def _run_facts(results: CellResults) -> RunInfo:
-    """What the comparison is of."""
+    """Versions, fingerprints and sizes of the comparison."""
     setup, config = results.setup, results.setup.config
     return RunInfo(
         didact=__version__,
@@ -138,7 +138,7 @@ def _run_facts(results: CellResults) -> RunInfo:
 
 
 def _lost_rows(results: CellResults) -> dict[tuple[str, str, int], int]:
-    """By row and column of the table how many rows students could not be taught."""
+    """For each arm, the number of training rows whose explanations students could not use."""
     lost: dict[tuple[str, str, int], int] = {}
     for cell in results.done:
         arm = (cell.explainer, cell.student, cell.size)
@@ -163,17 +163,17 @@ def _learned_mixes(results: CellResults) -> list[LearnedWeights]:
 
 
 def _ceiling_notes(rows: Sequence[GainRow]) -> list[str]:
-    """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
+    """A note for every column whose students predict the teacher almost perfectly without explanations."""
     return [
-        f"Students of {row.student} reach {100 * row.mean:.1f} % without any explanation, so there is next to nothing "
-        "to gain. Compare with fewer rows to learn from (--train-sizes)."
+        f"Students of {row.student} reach {100 * row.mean:.1f} % without any explanation, so there is almost nothing "
+        "to gain. Compare with fewer training rows (--train-sizes)."
         for row in rows
         if row.explainer == "none" and row.mean is not None and row.mean >= _CEILING
     ]
 
 
 def write_results(path: Path, results: CellResults) -> None:
-    """One line per run, sorted by key, without times or hosts: the same results give the same bytes."""
+    """Write one line per cell, sorted by key, without times or hosts, so that equal results give equal bytes."""
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for cell in sorted(results.cells, key=lambda cell: (cell.key, cell.student)):
         record = results.records[cell.key]

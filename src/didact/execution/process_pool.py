@@ -1,4 +1,7 @@
-"""Processes of this machine, started by module and not forked, so that notebooks and live models are left alone."""
+"""An executor with worker processes on this machine.
+
+Workers are started with `python -m` and not forked, so they work in notebooks and beside models on a GPU.
+"""
 
 import contextlib
 import json
@@ -18,13 +21,13 @@ from typing import IO, Final
 from didact.execution.base import Job, JobResult, JobStatus, Manifest
 
 WORKER: Final = "didact.execution.worker"
-_ATTEMPTS: Final = 2  # a job over which this many processes died is given up
-_AHEAD: Final = 2  # jobs in hand for each process: more would only fill the disk of a stream
+_ATTEMPTS: Final = 2  # a job fails after this many processes died on it
+_AHEAD: Final = 2  # queued jobs per process; more would only fill the disk of a stream
 
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """`workers` processes of `threads` threads each. `module` answers as `didact.execution.worker` does."""
+    """`workers` processes of `threads` threads each. They run `module`, by default `didact.execution.worker`."""
 
     workers: int
     threads: int
@@ -58,15 +61,15 @@ class ProcessPool:
                 running.add(threads.submit(run_job, job.key))
             yield from (future.result() for future in as_completed(running))
         finally:
-            for worker in workers:  # at once, whatever they are doing
+            for worker in workers:  # immediately, even during a job
                 worker.stop()
             threads.shutdown(cancel_futures=True)
 
 
 class WorkerProcess:
-    """One worker process. It is started when it is first needed, and again if it dies.
+    """One worker process. It is started on first use and restarted if it dies.
 
-    It ends when this process does, however that ends: its input ends, too.
+    It exits when this process ends for any reason, since its stdin closes.
     """
 
     def __init__(self, module: str, manifest: Path, threads: int) -> None:
@@ -90,7 +93,7 @@ class WorkerProcess:
         with self._lock:
             self.is_stopped = True
             process, self._process = self._process, None
-            log, self._log = self._log, None  # two threads may stop it; one closes
+            log, self._log = self._log, None  # two threads may call this; one of them closes the log
         if process is not None:
             process.kill()
             process.wait()
@@ -99,7 +102,7 @@ class WorkerProcess:
             log.close()
 
     def _request(self, key: str) -> JobResult | None:
-        """The result of the job; None if the process died over it."""
+        """Send the job and wait for its result; None if the process died."""
         process = self._ensure_started()
         if process is None:
             return None
@@ -120,7 +123,7 @@ class WorkerProcess:
         return None
 
     def _describe_exit(self) -> str:
-        """How the process ended, and the last lines of its log."""
+        """How the process exited, and the last lines of its log."""
         exit_status = (
             f"signal {-self._exit_code} ({signal.Signals(-self._exit_code).name})"
             if self._exit_code < 0

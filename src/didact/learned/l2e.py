@@ -1,4 +1,4 @@
-"""Slow explainers made fast: `didact learn l2e`."""
+"""Distils slow explainers into fast networks (L2E; Situ et al. 2021): `didact learn l2e`."""
 
 import inspect
 import json
@@ -50,14 +50,14 @@ from didact.results.ragged import row_of_units
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
 DEV_METRICS: Final = ("dev_loss", "dev_spearman", "dev_top_iou")
-LOWEST_SPEARMAN: Final = 0.5  # below this a network does not explain as what it imitates
+LOWEST_SPEARMAN: Final = 0.5  # minimum rank correlation with the imitated explainer
 FEWEST_ROWS: Final = 50
 ENOUGH_ROWS: Final = 500
 _COST_FILE: Final = "cost.json"
 
 
 class ImitationWarning(UserWarning):
-    """A learned network explains unlike the method it imitates, or learned from too few rows to tell."""
+    """A learned network differs from the explainer it imitates, or has too few rows to check that."""
 
 
 def learn_l2e(
@@ -80,24 +80,27 @@ def learn_l2e(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> L2E:
-    """Distil an explainer into a network that needs one pass (L2E; Situ et al. 2021), and give it.
+    """Distil an explainer into a network that explains in one pass (L2E; Situ et al. 2021).
 
-    It learns from the explanations of `size` rows (all, unless said) of the split `explain`, of `train` where there is
-    none; a tenth of them is held out and chooses the epoch. `imitate` is a method, several of them, a learned
-    explainer's folder, or explanations that exist already (a set, or a .parquet file). Several are learned as one by
-    their mean ranks (`combine=ranks`), or side by side, `combine=heads`. `formulation` is labelling, ranking or
-    regression; `preset=paper` trains as the paper's code does. `options` are those of the network (level, width,
-    layers, positions …), as docs/l2e.md tells them. As many networks as there are `initialisations` learn from other
-    first weights; the one that errs least on the held-out rows is kept. With `out` it is kept there, as
-    `save_pretrained` does, and explanations that were made before a stop are not made again. What each network
-    reached, their mean, and what it cost is in `explainer.learned["metrics"]`. A network that ranks units unlike what
-    it imitates (Spearman's ρ below 0.5 on held-out rows), or that learned from fewer than 50 rows, raises an
-    `ImitationWarning`, and adds a note in `explainer.learned["notes"]`. `classes` names the data's
-    classes in the teacher's order, where names differ and gold labels are explained.
+    It learns from the explanations of `size` rows (default: all) of the split `explain` (otherwise of `train`). A share
+    `dev_share` of them is held out to choose the epoch. `imitate` is a method, several methods, the folder of a learned
+    explainer, or existing explanations (a set or a .parquet file). Several are combined by their mean ranks
+    (`combine=ranks`) or get one output each (`combine=heads`). `formulation` is labelling, ranking or regression;
+    `preset=paper` trains like the paper's code. `options` are those of the network (docs/l2e.md). `initialisations`
+    networks are trained from different weights, and the one with the lowest loss on held-out rows is returned. With
+    `out`, the explainer is saved there, and explanations computed before a stop are reused. Its `learned["metrics"]`
+    has the results of every network, their mean, and the cost. `classes` names the data's classes in the teacher's
+    order, if names differ and gold labels are explained.
+
+    Warns:
+        ImitationWarning: Spearman's ρ on held-out rows is below 0.5, or there are fewer than 50 rows. The warning is
+            also added to `learned["notes"]`.
     """
     explainer, requested_training = _parse_request(formulation, combine, preset, seed, training, options)
     if initialisations < 1:
-        raise OptionError(f"Option 'initialisations' is how many networks learn, at least 1, not {initialisations}.")
+        raise OptionError(
+            f"Option 'initialisations' is the number of networks to train and must be >= 1, got {initialisations}."
+        )
     methods = _parse_methods(imitate)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
     loaded_teacher = load_teacher(teacher, trust_remote_code=trust_remote_code)
@@ -121,7 +124,7 @@ def learn_l2e(
 
 
 def _seconds_spent(path: Path) -> dict[str, float]:
-    """By method the seconds that earlier calls spent on explaining; none where the file is missing or damaged."""
+    """Seconds that earlier calls spent on explaining, by method; empty if the file is missing or damaged."""
     try:
         return dict(read_json(path, advice="")["seconds"])
     except (FileNotFoundError, RecordError, KeyError, TypeError, ValueError):
@@ -129,7 +132,7 @@ def _seconds_spent(path: Path) -> dict[str, float]:
 
 
 def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> str | None:
-    """What is wrong with a learned network, by its measures on held-out rows; None if it does what it should."""
+    """The warning about a learned network, from its metrics on held-out rows; None if it is good enough."""
     spearman, dev_rows = metrics["dev_spearman"], metrics["dev_rows"]
     rows = dev_rows + metrics["train_rows"]
     is_measured = spearman is not None and math.isfinite(spearman)
@@ -139,11 +142,11 @@ def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> st
     reached = f"L2E imitates {' + '.join(imitates)} with {correlation} on {dev_rows:,} held-out rows"
     if rows < ENOUGH_ROWS:
         return f"{reached}: too few rows; use {ENOUGH_ROWS} or more."
-    return f"{reached}: do not use it. Learn from more rows or for more epochs, or imitate a method that is less noisy."
+    return f"{reached}: do not use it. Train on more rows or for more epochs, or imitate a less noisy method."
 
 
 def _dev_metrics(network: L2EResult) -> dict[str, Any]:
-    """What a network reached on the rows held out."""
+    """The metrics of a network on held-out rows."""
     return dict(zip(DEV_METRICS, (network.kept_epoch.dev_loss, network.spearman, network.top), strict=True)) | {
         "epoch": network.kept_epoch.number
     }
@@ -158,7 +161,7 @@ def check_l2e(
     training: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """An error if a request cannot be met, whatever the teacher: told before anything is loaded."""
+    """Raise OptionError for a request that is invalid for every teacher, before anything is loaded."""
     _parse_request(formulation, combine, preset, 0, training, options)
     _parse_methods(imitate)
 
@@ -171,7 +174,7 @@ def _parse_request(
     training: Mapping[str, Any] | None,
     options: Mapping[str, Any],
 ) -> tuple[L2E, Training]:
-    """The explainer, unlearned, and how it will be trained; what cannot be is told before anything is loaded."""
+    """The untrained explainer and its training options. Raises OptionError before anything is loaded."""
     if preset not in PRESETS:
         raise OptionError(unknown_name_message("preset of l2e", preset, list(PRESETS)))
     if combine not in COMBINE:
@@ -189,10 +192,10 @@ def _parse_request(
 
 
 def _parse_methods(imitate: Any) -> list[str | Explanations]:
-    """What is imitated, each a spec, a file or explanations."""
+    """The explainers to imitate: specs, folders of learned explainers, or explanations."""
     requested = [imitate] if isinstance(imitate, str | Path | Explanations) else list(imitate)
     if not requested:
-        raise OptionError("There is nothing to imitate: name a method (`didact methods`).")
+        raise OptionError("There is nothing to imitate. Name a method (`didact methods` lists them).")
     methods: list[str | Explanations] = []
     for method in requested:
         if isinstance(method, Explanations):
@@ -205,14 +208,14 @@ def _parse_methods(imitate: Any) -> list[str | Explanations]:
         methods.append(name)
         explainer_name = name_of(load_explainer(name)) if is_learned(name) else parse_spec(name).name
         if explainer_name == "l2e":
-            raise OptionError(f"{name} is such a network already: imitate what it imitates.")
-        EXPLAINERS[explainer_name]  # an unknown method is told before anything is loaded
+            raise OptionError(f"{name} is already an L2E network. Imitate the method that it imitates.")
+        EXPLAINERS[explainer_name]  # raises for an unknown method, before anything is loaded
     return methods
 
 
 @contextmanager
 def _working_folder(folder: Path | None) -> Iterator[Path]:
-    """Where explanations are kept until the explainer is learned."""
+    """The folder for explanations until the explainer is learned."""
     if folder is not None:
         yield _folder_beside(folder)
         return
@@ -225,7 +228,7 @@ def _folder_beside(folder: Path) -> Path:
 
 
 class _L2EJob:
-    """Everything that decides what is learned."""
+    """Everything that decides what is learned: teacher, rows, methods and options."""
 
     def __init__(
         self,
@@ -241,9 +244,11 @@ class _L2EJob:
         self.teacher, self.data, self.methods, self.explainer = teacher, data, methods, explainer
         self.combine, self.training, self.share = combine, training, dev_share
         if not 0 < dev_share < 1:
-            raise OptionError(f"dev_share is the share of rows held out, between 0 and 1, not {dev_share}.")
+            raise OptionError(
+                f"dev_share is the share of rows to hold out and must be between 0 and 1, got {dev_share}."
+            )
         if teacher.task != data.task:
-            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+            raise OptionError(f"The data {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
         check_teacher(teacher)
         self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
         if self.split not in data or not len(data[self.split]):
@@ -251,12 +256,12 @@ class _L2EJob:
         pool = data[self.split].rows
         if len(pool) < 2:
             raise OptionError(
-                f"Learning needs two rows at least, one of them held out; {self.split!r} has {len(pool)}."
+                f"Learning needs at least two rows, one of them held out; {self.split!r} has {len(pool)}."
             )
         if size is not None and not 2 <= size <= len(pool):
             raise OptionError(
-                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size, "
-                "at least 2."
+                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}. Give a size "
+                "from 2 to that number."
             )
         indices = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
         self.rows: tuple[Row, ...] = tuple(pool[index] for index in indices)
@@ -268,7 +273,7 @@ class _L2EJob:
         return self.teacher.fingerprint(self.rows)
 
     def learn(self, folder: Path, initialisations: int, progress: bool) -> tuple[L2EResult, dict[str, object]]:
-        """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
+        """Train networks from several initial weights and keep the one with the lowest loss on held-out rows."""
         outputs = self.teacher.predict(self.rows)
         explanations, spent = self._collect_explanations(folder, outputs, progress)
         started = time.monotonic()
@@ -276,7 +281,7 @@ class _L2EJob:
         seeds = [first_seed, *(seed_from(first_seed, "initialisation", index) for index in range(1, initialisations))]
         self._init_network(
             first_seed, explanations, outputs
-        )  # what the weights mean depends on what is explained, not on the seed
+        )  # the examples depend on the explained targets, not on the seed
         examples = self._examples(explanations, outputs)
         train, dev = split_indices(len(examples), self.share, first_seed)
         splits = examples.select(train), examples.select(dev)
@@ -300,7 +305,7 @@ class _L2EJob:
         return best, metrics
 
     def _init_network(self, seed: int, explanations: Sequence[Explanations], outputs: Outputs) -> None:
-        """A network that has learned nothing yet."""
+        """Create an untrained network."""
         signed = all(explained.kind == "signed" for explained in explanations)
         names = (
             [explained.method for explained in explanations]
@@ -312,7 +317,7 @@ class _L2EJob:
             self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
 
     def facts(self) -> dict[str, Any]:
-        """What it was learned from. `rows` are the fingerprints of all rows whose answers it saw."""
+        """What the explainer is learned from. `rows` has the fingerprints of all rows whose answers it saw."""
         names = [method if isinstance(method, str) else f"{method.method} (given)" for method in self.methods]
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint,
@@ -322,14 +327,14 @@ class _L2EJob:
         }  # fmt: skip
 
     def _collect_explanations(self, folder: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
-        """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
+        """Compute or load the explanations to imitate. Also returns their total seconds over this and earlier calls."""
         existing = {
             index: self._align_existing(imitated)
             for index, imitated in enumerate(self.methods)
             if isinstance(imitated, Explanations)
         }
         for method in self.methods:
-            if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
+            if isinstance(method, str) and len(self.methods) > 1:  # try each method before hours of work
                 with ignore_score_warnings():
                     trial_spec = _at_level(method, self.explainer.level)
                     explain(self.teacher, self.rows[:1], trial_spec, background_rows=self.rows)
@@ -354,24 +359,25 @@ class _L2EJob:
         return collected, sum(spent[spec] for spec in specs)
 
     def _align_existing(self, explanations: Explanations) -> Explanations:
-        """Explanations that exist already: all rows must be there."""
+        """Existing explanations for the rows. Raises DataError if rows are missing."""
         explained_ids = set(explanations.ids)
         missing = [row.id for row in self.rows if row.id not in explained_ids]
         if missing:
             raise DataError(
-                f"{len(missing):,} of {len(self.rows):,} rows to learn from have no explanation in {explanations.method!r}. "
-                f"They are of the split {self.split!r} of {self.data.name!r}: explain all of it. The first are:",
+                f"{len(missing):,} of {len(self.rows):,} rows to learn from have no explanation in "
+                f"{explanations.method!r}. They belong to the split {self.split!r} of {self.data.name!r}: explain all "
+                "of it. The first rows are:",
                 missing,
             )
         aligned = select_rows(explanations, self.rows, label=explanations.method)
         if not self.teacher.is_identified_by_answers and explanations.fingerprints.get("teacher") != self.fingerprint:
             self.notes.append(
-                f"The scores of {explanations.method!r} are of another teacher ({explanations.teacher}) than this one."
+                f"The scores of {explanations.method!r} were computed for another teacher ({explanations.teacher})."
             )
         return aligned
 
     def _examples(self, explanations: Sequence[Explanations], outputs: Outputs) -> L2EExamples:
-        """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
+        """Rows with target weights at the teacher's positions, without rows whose weights are all 0."""
         batch = self.teacher.encode(self.rows)
         scored = scored_units(batch, self.explainer.level)
         weights = torch.stack(
@@ -381,15 +387,15 @@ class _L2EJob:
         self.skipped = int(silent.sum())
         if self.skipped:
             self.notes.append(
-                f"{self.skipped:,} of {len(self.rows):,} rows were left out: all their scores are 0, so that there is "
+                f"{self.skipped:,} of {len(self.rows):,} rows were left out: all their scores are 0, so there is "
                 "nothing to imitate."
             )
         if self.skipped > len(self.rows) - 2:
             raise TrainingError(
-                f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations are 0 everywhere: nothing "
-                "is left to imitate. Look at them (didact explain), or imitate another method."
+                f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations have only scores of 0, so "
+                "there is nothing to imitate. Inspect them (didact explain), or imitate another method."
             )
-        if not self.explainer.is_signed:  # of several, one without signs, or an order of sizes, leaves sizes alone
+        if not self.explainer.is_signed:  # one unsigned method, or a ranking, leaves only magnitudes
             weights = weights.abs()
         if self.combine == "ranks" and len(explanations) > 1:
             joined = torch.zeros(*weights.shape[:2], 1, dtype=weights.dtype)
@@ -400,7 +406,7 @@ class _L2EJob:
         return examples.select(np.flatnonzero(~silent.numpy()))
 
     def _labels(self, explanations: Sequence[Explanations], outputs: Outputs) -> torch.Tensor:
-        """What was explained of each row: its class, or the bucket of the teacher's score."""
+        """The explained class of each row, or the bucket of the teacher's score."""
         if self.teacher.classes is None:
             return self.explainer.bucket(torch.from_numpy(outputs.values[:, 0]))
         for explained in explanations:
@@ -408,18 +414,20 @@ class _L2EJob:
                      if target not in self.teacher.classes]  # fmt: skip
             if wrong:
                 raise DataError(
-                    f"{len(wrong)} explanations by {explained.method!r} are of no class of the teacher:", wrong
+                    f"{len(wrong)} explanations by {explained.method!r} have targets that are not classes of the "
+                    "teacher:",
+                    wrong,
                 )
             if explained.targets != explanations[0].targets:
                 raise OptionError(
-                    f"{explained.method!r} explains other classes than {explanations[0].method!r} does: one network can imitate both "
-                    "only if they explain the same."
+                    f"{explained.method!r} explains other classes than {explanations[0].method!r}. One network can "
+                    "imitate both only if they explain the same classes."
                 )
         return torch.tensor([self.teacher.classes.index(target) for target in explanations[0].targets])
 
 
 def _at_level(method: str, level: str) -> str:
-    """The spec of a method, asked for words where words are learned."""
+    """The spec of a method with the level of the network, unless it names its own."""
     if level == "token" or is_learned(method):
         return method
     spec = parse_spec(method)
@@ -427,7 +435,7 @@ def _at_level(method: str, level: str) -> str:
 
 
 def _scores_at_positions(explanations: Explanations, batch: Batch, scored: torch.Tensor, level: str) -> torch.Tensor:
-    """Scores on the positions of a batch. Those of tokens become those of words where these are asked for."""
+    """Scores at the positions of a batch. Token scores become word scores if the network has level word."""
     counts = scored.sum(-1).numpy()
     if level == "word" and not explanations.is_image and not np.array_equal(np.diff(explanations.bounds), counts):
         explanations = explanations.words()
@@ -441,8 +449,8 @@ def _scores_at_positions(explanations: Explanations, batch: Batch, scored: torch
     if misaligned.any():
         unit = "words" if level == "word" else "tokens"
         raise DataError(
-            f"The scores of {int(misaligned.sum())} of {len(explanations)} rows in {explanations.method!r} do not stand on the teacher's "
-            f"{unit}. They were made with another tokenizer, or of "
+            f"The scores of {int(misaligned.sum())} of {len(explanations)} rows in {explanations.method!r} do not "
+            f"stand on the teacher's {unit}. They were made with another tokenizer, or of "
             f"{'tokens' if level == 'word' else 'words (learn with level=word)'}. The first rows are:",
             [row_id for row_id, is_misaligned in zip(explanations.ids, misaligned, strict=True) if is_misaligned],
         )

@@ -1,4 +1,4 @@
-"""Explainers learned by themselves, outside a comparison: `didact learn smat`."""
+"""Learns SMaT explainers outside a comparison: `didact learn smat`."""
 
 import json
 import logging
@@ -68,17 +68,17 @@ def learn_smat(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> ComponentMix:
-    """Learn explanations that teach (SMaT; Fernandes et al. 2022), and give the explainer.
+    """Learn the explainer from which students learn most (SMaT; Fernandes et al. 2022).
 
-    It learns from `size` rows of the split `explain` (of `train`, where there is none), which the teacher answers;
-    the epoch is chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning
-    (outer, pilot, outer_rate, route, keep …) and of the family (normaliser, temperature, members …), as docs/smat.md
-    tells them. With `out` it is kept there, as `save_pretrained` does, with pictures of its weights; a call that was
-    stopped goes on when it is given again. What was measured is in `explainer.learned["metrics"]`. `classes` names the
-    data's classes in the teacher's order, where names differ and gold labels are explained.
+    It learns from `size` rows of the split `explain` (otherwise of `train`) with the teacher's answers; the epoch is
+    chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning (outer, pilot,
+    outer_rate, route, keep …) and of the family (normaliser, temperature, members …); docs/smat.md lists them. With
+    `out`, the explainer is saved there with charts of its weights, and the same call resumes a stopped one. Its
+    `learned["metrics"]` has the results. `classes` names the data's classes in the teacher's order, if names differ and
+    gold labels are explained.
 
-    Whether it teaches better than what it was made of is for `compare` to say: put its folder, or `smat`, among the
-    explainers there.
+    To test whether it teaches better than its components, name its folder, or `smat`, among the explainers of
+    `compare`.
     """
     learner = learner_of({"family": family, **options})
     student = None if student is None else str(as_student_spec(student))
@@ -120,15 +120,15 @@ def learn_smat(
 
 
 def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: int, training: Mapping[str, Any]) -> None:
-    """Raise an OptionError for every request that fails whatever the teacher is, before a teacher is loaded."""
+    """Raise OptionError for a request that is invalid for every teacher, before a teacher is loaded."""
     architecture = None if student is None else parse_student(student).architecture.partition("(")[0]
     is_native = architecture in MODELS if architecture else not data.task.is_per_token
-    # Where the teacher decides on the kind of student, the smaller default batch size is the one that may be used.
+    # If the kind of student depends on the teacher, assume the smaller of the two default batch sizes.
     minimum = replace(STUDENT_FROM_SCRATCH if is_native else STUDENT_PRETRAINED, **training)
     split = _split(data)
     for name in (split, "dev"):
         if name not in data or not len(data[name]):
-            raise OptionError(f"{data.name!r} has no rows in {name!r}, which learning needs.")
+            raise OptionError(f"{data.name!r} has no rows in {name!r}, which SMaT needs.")
     if not 1 <= size <= len(data[split]):
         raise OptionError(
             f"{size:,} rows were asked for, and {data.name!r} has {len(data[split]):,} in {split!r}. Give a size (on "
@@ -138,12 +138,16 @@ def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: in
 
 
 def _split(data: Dataset) -> str:
-    """The split whose rows are learned from."""
+    """The split to learn from."""
     return "explain" if "explain" in data and len(data["explain"]) else "train"
 
 
 def checked_training(training: Mapping[str, Any] | None) -> dict[str, object]:
-    """Entries of a training as people give them, under the names of `Training`; unknown ones are refused."""
+    """Check training options from a user and return them under the names of `Training`.
+
+    Raises:
+        OptionError: an option is unknown or has the wrong type.
+    """
     entries = dict(training or {})
     names = {field.name: field.name for field in fields(Training) if field.name not in ("seed", "rate")}
     names |= {"learning_rate": "rate"}
@@ -159,7 +163,7 @@ def checked_training(training: Mapping[str, Any] | None) -> dict[str, object]:
 
 
 class _SmatJob:
-    """Everything that decides what is learned."""
+    """Everything that decides what is learned: teacher, rows, student and options."""
 
     def __init__(
         self,
@@ -186,7 +190,7 @@ class _SmatJob:
 
     @cached_property
     def start(self) -> StudentInit:
-        """Where the student starts."""
+        """The initial weights of the student."""
         teacher, task = self.teacher, self.data.task
         return student_init(
             self.student.architecture, teacher=teacher, task=task, classes=teacher.classes, rows=self.rows,
@@ -205,13 +209,13 @@ class _SmatJob:
     def _draw_rows(self, size: int) -> tuple[Row, ...]:
         data, teacher = self.data, self.teacher
         if teacher.task != data.task:
-            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+            raise OptionError(f"The data {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
         pool = data[self.split].rows
         indices = subset([row.id for row in pool], size=size, seed=self.seed)
         return tuple(pool[index] for index in indices)
 
     def facts(self) -> dict[str, object]:
-        """What it was learned from, and how. `rows` are the fingerprints of all rows whose answers it saw."""
+        """What the explainer is learned from, and how. `rows` has the fingerprints of all rows whose answers it saw."""
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
             "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
@@ -221,7 +225,7 @@ class _SmatJob:
         }  # fmt: skip
 
     def learn(self, folder: Path | None, progress: bool) -> tuple[ComponentMix, LearnedMix, dict[str, object]]:
-        """Component scores, then the loop, then what the student it learned with can do."""
+        """Compute component scores, learn the explainer, and measure the student that it was learned with."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
         key = key_of({
@@ -273,7 +277,7 @@ class _SmatJob:
     def _component_scores(
         self, explainer: ComponentMix, path: Path | None, outputs: Any, progress: bool
     ) -> ComponentScores:
-        """What is weighed: as it was kept, or computed now."""
+        """Load the component scores from `path`, or compute and save them."""
         if path is not None:
             try:
                 return ComponentScores.load(path)
