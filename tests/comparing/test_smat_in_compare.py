@@ -250,9 +250,9 @@ def test_specs_have_one_spelling():
 
 
 def test_keys_are_those_of_versions_that_chose_a_route_by_memory(caplog):
-    assert key_of(parse_learner("smat").facts()) == "01ba83b626931f76"
+    assert key_of(parse_learner("smat").identity()) == "01ba83b626931f76"
     assert (
-        key_of(parse_learner("smat(family=blend, route=difference)").facts()) == "c7d2478e7752fb59"
+        key_of(parse_learner("smat(family=blend, route=difference)").identity()) == "c7d2478e7752fb59"
     )  # since members mask (docs/decisions/030-one-perturbation-engine.md)
     assert not caplog.text
     assert parse_learner("smat(memory=8, outer=dev)") == parse_learner("smat(outer=dev)")

@@ -103,7 +103,7 @@ class TeachingData:
     dev: Examples
     test: Examples
     scale: TargetScaler
-    maps: Explanations | None
+    explanations: Explanations | None
 
 
 def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
@@ -168,7 +168,7 @@ def make_record(
 
 def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> TrainedStudent:
     """Train one student per trial and keep the best on dev."""
-    explanations, train, dev = data.maps, data.train, data.dev
+    explanations, train, dev = data.explanations, data.train, data.dev
     training = Training(**cell.training, seed=cell.seed)
     trial_records: list[TrialRecord] = []
     best: TrainedStudent | None = None

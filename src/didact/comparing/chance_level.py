@@ -53,10 +53,10 @@ def columns_above_chance(
     The arm without explanations is tested at 95 %, the arms of the methods at 95 % jointly (Bonferroni), so one lucky
     arm among many methods does not count.
     """
-    return [_column_facts(scores, student, size, chance_level, controls) for student, size in columns]
+    return [_column_info(scores, student, size, chance_level, controls) for student, size in columns]
 
 
-def _column_facts(
+def _column_info(
     scores: Scores, student: str, size: int, chance_level: ChanceLevel | None, controls: Sequence[str]
 ) -> ColumnInfo:
     arms = {

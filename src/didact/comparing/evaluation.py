@@ -150,7 +150,7 @@ class MethodEvaluation:
         """For each row, the mean Kendall τ between the methods, without controls."""
         if not matrices:
             return [None] * rows
-        controls = {row_values.label for row_values in self.setup.methods if row_values.is_control}
+        controls = {method.label for method in self.setup.methods if method.is_control}
         columns = [column for column, name in enumerate(matrices[0].methods) if name not in controls]
         first, second = np.triu_indices(len(columns), 1)
         values = matrices[0].values[:, columns][:, :, columns][:, first, second]

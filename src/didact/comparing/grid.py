@@ -65,7 +65,9 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
         split: fingerprint_of([without_labels(row) for row in setup.held_out(split)]) for split in ("dev", "test")
     }
     training_options = {str(student): _training_options(setup, student) for student in setup.students}
-    init_names = {architecture: student_init_name(start) for architecture, start in setup.student_inits.items()}
+    init_names = {
+        architecture: student_init_name(student_init) for architecture, student_init in setup.student_inits.items()
+    }
     cells = []
     for seed in config.seeds:
         for size in config.train_sizes:
@@ -80,16 +82,16 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
                 fingerprints = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
                 cells += builder.cells_of(student, settings, fingerprints)
     methods, students = setup.labels, [str(student) for student in setup.students]
-    seed_order = {seed: number for number, seed in enumerate(config.seeds)}
+    seed_order = {seed: index for index, seed in enumerate(config.seeds)}
     cells.sort(
         key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), methods.index(cell.explainer))
     )
     return Grid(tuple(cells), builder.derived)
 
 
-def student_init_name(start: StudentInit) -> str:
+def student_init_name(student_init: StudentInit) -> str:
     """The name of the folder with a student's initial weights."""
-    return key_of(dict(start.facts))
+    return key_of(dict(student_init.facts))
 
 
 def without_labels(row: Row) -> Row:
@@ -152,7 +154,7 @@ class _Builder:
             "trials": trials,
         }
         if learner is not None and components is not None:
-            identity["learner"] = {**learner.facts(), "parts": components.key}
+            identity["learner"] = {**learner.identity(), "parts": components.key}
         if method.role is Role.EXTRA:
             identity["extra"] = True
         if code := STRATEGIES.local_source_hashes(strategy.name):
@@ -193,7 +195,7 @@ class _Builder:
                 {name: value for name, value in trial.items() if name != "temperature"} for trial in trials
             ]
             trials = [
-                trial for number, trial in enumerate(without_temperature) if trial not in without_temperature[:number]
+                trial for index, trial in enumerate(without_temperature) if trial not in without_temperature[:index]
             ]
         if method.role is Role.SHARPENED:
             temperatures = self.setup.config.temperatures

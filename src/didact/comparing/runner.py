@@ -55,7 +55,7 @@ _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 class LabelledRows:
     """The rows of all splits with the teacher's answers. `file` is their file in the run's folder `classroom`."""
 
-    fingerprint: str
+    teacher_fingerprint: str
     file: str
     splits: Mapping[str, LabelledSplit]
 
@@ -79,10 +79,10 @@ class ComparisonRunner:
             remove_stale_drafts(self.folder, inside=_SUBFOLDERS)
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
-            with ShardDistributor(executor, self.folder) as sharing:
-                fill = sharing.fill if executor.shares_explaining else None
+            with ShardDistributor(executor, self.folder) as distributor:
+                fill = distributor.fill if executor.shares_explaining else None
                 files = self.explain(labelled, fill)
-                grid = build_grid(self.setup, labelled.fingerprint, files)
+                grid = build_grid(self.setup, labelled.teacher_fingerprint, files)
                 self.train(executor, labelled, grid)
                 comparison = self.summarise(labelled, grid)
                 self.evaluate(labelled, grid, fill)
@@ -116,7 +116,7 @@ class ComparisonRunner:
         """Explain the rows that students learn from with every method. `fill` lets the executor share the work."""
         outputs = labelled.splits["train"].outputs
         return make_explanations(
-            self.setup, self.directory, labelled.fingerprint, outputs, fill=fill, progress=self.progress
+            self.setup, self.directory, labelled.teacher_fingerprint, outputs, fill=fill, progress=self.progress
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
@@ -155,9 +155,9 @@ class ComparisonRunner:
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
         """Compute the table of gains; write it to disk, with one line per trained student in results.parquet."""
-        finished = CellResults.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
-        comparison = summarise(finished, self.folder, self.plan_text())
-        write_results(self.folder / RESULTS, finished)
+        results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits["test"])
+        comparison = summarise(results, self.folder, self.plan_text())
+        write_results(self.folder / RESULTS, results)
         comparison.save(self.folder / FILE)
         return comparison
 
@@ -167,7 +167,9 @@ class ComparisonRunner:
             return
         self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
-        evaluation = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
+        evaluation = MethodEvaluation(
+            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, fill
+        )
         evaluation.run(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
@@ -215,9 +217,8 @@ class ComparisonRunner:
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            "cells": [
-                cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()
-            ],  # table rows may share a cell
+            # Table rows may share a cell.
+            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"

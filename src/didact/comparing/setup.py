@@ -104,8 +104,8 @@ class Setup:
     @cached_property
     def used_rows(self) -> tuple[Row, ...]:
         """All rows that any student trains on, in the order of the data."""
-        used_rows = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
-        return tuple(row for row in self.pool.rows if row.id in used_rows)
+        used_ids = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
+        return tuple(row for row in self.pool.rows if row.id in used_ids)
 
     def held_out(self, split: str) -> tuple[Row, ...]:
         """The rows of dev or test that the teacher can answer."""

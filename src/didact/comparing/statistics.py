@@ -82,8 +82,8 @@ def contrast_of_arms(scores: Scores, strata: Int[np.ndarray, " row"] | None, fir
     seeds = sorted(scores[first].keys() & scores[second].keys())
     if not seeds:
         raise OptionError(f"{first} and {second} share no seed.")
-    one_arm, other_arm = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
-    return contrast_of(one_arm, other_arm, scores.get(REFERENCE, {}).get(0), strata)
+    first_students, second_students = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
+    return contrast_of(first_students, second_students, scores.get(REFERENCE, {}).get(0), strata)
 
 
 def contrasts_of(
@@ -161,17 +161,17 @@ def gain_rows(
     return rows
 
 
-def _with_claims(column: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
+def _with_claims(rows: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
     """Add gains over `none` with intervals and p-values. Intervals are clipped to the possible range of a gain."""
     gains = {
         row.explainer: contrast
-        for row in column
+        for row in rows
         if (contrast := contrasts.get(row.explainer, NONE, row.column)) is not None
     }
-    methods = [row.explainer for row in column if not row.is_control and row.explainer in gains]
+    methods = [row.explainer for row in rows if not row.is_control and row.explainer in gains]
     claimed = dict(zip(methods, claims([gains[name] for name in methods]), strict=True))
     claimed |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in claimed}
-    return [_with_claim(row, claimed.get(row.explainer), limit) for row in column]
+    return [_with_claim(row, claimed.get(row.explainer), limit) for row in rows]
 
 
 def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
@@ -190,10 +190,10 @@ def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
     )
 
 
-def _ranking_value(row: GainRow, column: Sequence[GainRow], same_seeds: bool) -> float:
+def _ranking_value(row: GainRow, rows: Sequence[GainRow], same_seeds: bool) -> float:
     """The value that ranks a row: its mean, or the paired gain plus the mean of `none` if rows have different seeds."""
     assert row.mean is not None
-    none_mean = next((other.mean for other in column if other.explainer == NONE), None)
+    none_mean = next((none_row.mean for none_row in rows if none_row.explainer == NONE), None)
     return row.mean if same_seeds or none_mean is None or row.gain is None else none_mean + row.gain
 
 

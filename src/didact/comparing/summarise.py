@@ -94,14 +94,14 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
         strata=strata,
     )
     chance_level = results.chance_level()
-    column_facts = columns_above_chance(scores, setup.columns, chance_level, controls=setup.controls)
+    column_infos = columns_above_chance(scores, setup.columns, chance_level, controls=setup.controls)
     majority = None if chance_level is None or chance_level.labels is None else chance_level.value
-    run_facts = replace(_run_facts(results), plan=plan, majority=majority, columns=tuple(column_facts))
+    run_info = replace(_run_info(results), plan=plan, majority=majority, columns=tuple(column_infos))
     return Comparison(
         rows=tuple(rows),
         failed=tuple(_failed_runs(results)),
         notes=(*setup.notes, *_ceiling_notes(rows)),
-        about=run_facts,
+        about=run_info,
         agreement=ranking_agreement(rows, setup.columns),
         folder=folder,
         learned=tuple(_learned_mixes(results)),
@@ -111,7 +111,7 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
     )
 
 
-def _run_facts(results: CellResults) -> RunInfo:
+def _run_info(results: CellResults) -> RunInfo:
     """Versions, fingerprints and sizes of the comparison."""
     setup, config = results.setup, results.setup.config
     return RunInfo(
@@ -126,7 +126,7 @@ def _run_facts(results: CellResults) -> RunInfo:
         controls=tuple(setup.controls),
         seeds=tuple(config.seeds),
         tune=plain(config.search_space),
-        starts={name: start.origin for name, start in setup.student_inits.items()},
+        starts={name: student_init.origin for name, student_init in setup.student_inits.items()},
         students={str(student): setup.describe(student) for student in setup.students},
         cells=len(results.records),
         train_rows=len(setup.pool),

@@ -110,12 +110,12 @@ def learn_l2e(
     with _working_folder(folder) as working_folder:
         learned, metrics = job.learn(working_folder, initialisations, progress)
     metrics, epochs = plain(metrics), [plain(asdict(epoch)) for epoch in learned.history]
-    facts = job.facts()
-    warning = imitation_warning(facts["imitates"], metrics)
+    provenance = job.provenance()
+    warning = imitation_warning(provenance["imitates"], metrics)
     if warning is not None:
         warnings.warn(warning, ImitationWarning, stacklevel=2)
         job.notes.append(warning)
-    explainer.learned = facts | {"metrics": metrics, "epochs": epochs, "notes": job.notes}
+    explainer.learned = provenance | {"metrics": metrics, "epochs": epochs, "notes": job.notes}
     if folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
         write_text(folder / METRICS_FILE, json.dumps(metrics, indent=2) + "\n")
@@ -279,9 +279,8 @@ class _L2EJob:
         started = time.monotonic()
         first_seed = self.training.seed
         seeds = [first_seed, *(seed_from(first_seed, "initialisation", index) for index in range(1, initialisations))]
-        self._init_network(
-            first_seed, explanations, outputs
-        )  # the examples depend on the explained targets, not on the seed
+        # The examples depend on the explained targets, not on the seed.
+        self._init_network(first_seed, explanations, outputs)
         examples = self._examples(explanations, outputs)
         train, dev = split_indices(len(examples), self.share, first_seed)
         splits = examples.select(train), examples.select(dev)
@@ -292,14 +291,14 @@ class _L2EJob:
             networks.append(train_network(self.explainer, self.teacher, *splits, training, progress=progress))
             best = min(networks, key=lambda network: network.kept_epoch.dev_loss)
             if best is networks[-1]:
-                weights = {name: network.clone() for name, network in self.explainer.network.state_dict().items()}
+                weights = {name: tensor.clone() for name, tensor in self.explainer.network.state_dict().items()}
         self.explainer.network.load_state_dict(weights)
         reached = [_dev_metrics(network) for network in networks]
         metrics = {
             **_dev_metrics(best), "epochs": len(best.history), "initialisations": reached,
-            "mean": {name: float(np.mean([network[name] for network in reached])) for name in DEV_METRICS},
+            "mean": {name: float(np.mean([result[name] for result in reached])) for name in DEV_METRICS},
             "train_rows": len(train), "dev_rows": len(dev), "skipped_rows": self.skipped,
-            "weights": sum(network.numel() for network in self.explainer.network.parameters()),
+            "weights": sum(parameter.numel() for parameter in self.explainer.network.parameters()),
             "collect_seconds": spent, "train_seconds": time.monotonic() - started,
         }  # fmt: skip
         return best, metrics
@@ -316,7 +315,7 @@ class _L2EJob:
             torch.manual_seed(seed_from(seed, "network"))
             self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
 
-    def facts(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, Any]:
         """What the explainer is learned from. `rows` has the fingerprints of all rows whose answers it saw."""
         names = [method if isinstance(method, str) else f"{method.method} (given)" for method in self.methods]
         return {

@@ -105,7 +105,7 @@ def learn_smat(
     working_folder = None if folder is None else folder.with_name(f"{folder.name}.learning")
     explainer, learned, metrics = job.learn(working_folder, progress)
     metrics, epochs = plain(metrics), [plain(asdict(epoch)) for epoch in learned.history]
-    explainer.learned = job.facts() | {
+    explainer.learned = job.provenance() | {
         "metrics": metrics, "route": learned.route, "epochs": epochs,
         "notes": list(learned.notes),
     }  # fmt: skip
@@ -214,12 +214,12 @@ class _SmatJob:
         indices = subset([row.id for row in pool], size=size, seed=self.seed)
         return tuple(pool[index] for index in indices)
 
-    def facts(self) -> dict[str, object]:
+    def provenance(self) -> dict[str, object]:
         """What the explainer is learned from, and how. `rows` has the fingerprints of all rows whose answers it saw."""
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
             "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
-            "student_start": self.start.origin, "learner": self.learner.facts(), "soft": self.soft,
+            "student_start": self.start.origin, "learner": self.learner.identity(), "soft": self.soft,
             "training": self.training.facts(),
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
@@ -229,14 +229,13 @@ class _SmatJob:
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
         key = key_of({
-            "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
+            "facts": self.provenance(), "start": dict(self.start.facts),
+            "strategy": strategy_options(self.student.strategy),
             "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
             **({} if device is None or device.type == "cpu" else {"device": device.type}),
             **({"code": code} if (code := EXPLAINERS.local_source_hashes(*self.learner.mix.values())) else {}),
         })  # fmt: skip
-        answers = {
-            measure_name: self.teacher.predict(rows) for measure_name, rows in (("train", self.rows), ("dev", dev_rows))
-        }
+        answers = {split: self.teacher.predict(rows) for split, rows in (("train", self.rows), ("dev", dev_rows))}
         explainer = self.learner.explainer()
         components = self._component_scores(
             explainer, None if folder is None else folder / f"parts-{key}", answers["train"], progress
@@ -261,9 +260,9 @@ class _SmatJob:
             )  # fmt: skip
             learned.notes.append(choice.note)
         measure_name = self.data.task.measure
-        best_epoch = learned.kept_epoch
+        kept_epoch = learned.kept_epoch
         metrics: dict[str, Any] = {
-            f"dev_{measure_name}": best_epoch.dev_measure, "dev_rows": len(dev_rows), "epoch": best_epoch.number,
+            f"dev_{measure_name}": kept_epoch.dev_measure, "dev_rows": len(dev_rows), "epoch": kept_epoch.number,
             "active": explainer.view().active, "parts": len(explainer.names), "entropy": explainer.view().entropy,
             "temperature": explainer.current_temperature,
         }  # fmt: skip

@@ -63,7 +63,7 @@ class Learner:
         )
         return explainer
 
-    def facts(self) -> dict[str, object]:
+    def identity(self) -> dict[str, object]:
         """All options and versions in effect, part of the key of a cell."""
         explainer = self.explainer()
         smat = asdict(self.smat) | {"choose": "fresh" if self.chooses else "learned", **_RETIRED}
