@@ -270,7 +270,7 @@ class TestCollecting:
         teacher, data = school()
         maps = explain(teacher, data["explain"], "occlusion")
         moved = replace(maps, offsets=maps.offsets + np.array([[0, 0]] * (len(maps.offsets) - 1) + [[1, 0]]))
-        with pytest.raises(DataError, match="do not stand on the teacher's tokens"):
+        with pytest.raises(DataError, match="do not match the teacher's tokens"):
             learn_l2e(teacher, data, imitate=moved, **SMALL)
         with pytest.raises(DataError, match="6 of 10 rows to learn from have no explanation.*the split 'explain'"):
             learn_l2e(teacher, data, imitate=maps[:4], **SMALL)

@@ -79,7 +79,7 @@ def _column_info(
     )
     if chance_level.reference is not None:
         reason = (
-            f"the answers of no student correlate with the model's: all intervals include 0 (best mean r {best:.3f})"
+            f"the answers of no student correlate with the model's: no interval lies above 0 (best mean r {best:.3f})"
         )
     else:
         measure = "balanced agreement" if chance_level.strata is not None else "agreement"

@@ -78,7 +78,7 @@ def compare(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(comparison, shutil.rmtree, folder, ignore_errors=True)  # it lives as long as its comparison
+    weakref.finalize(comparison, shutil.rmtree, folder, ignore_errors=True)  # the folder is removed with the comparison
     return comparison
 
 

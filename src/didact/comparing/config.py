@@ -264,7 +264,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return [{name: alike(value, options[name]) for name, value in trial.items()} for trial in trials]
 
     def to_toml(self) -> str:
-        """The plan as TOML, without options at their defaults and without `trust_remote_code`."""
+        """The plan as TOML, without empty options and without `trust_remote_code`."""
         import tomli_w
 
         return tomli_w.dumps({name: value for name, value in self.entries().items() if name != TRUST})
@@ -280,7 +280,7 @@ class CompareConfig(DataOptions, ModelOptions):
         return tomli_w.dumps(entries)
 
     def entries(self) -> dict[str, object]:
-        """The options that were set, as values that TOML supports."""
+        """The options that are not empty, as values that TOML supports."""
         values = self.pick(*(name for name in PLAN_FIELDS if name != "training"))
         values["training"] = {name: value for name, value in self.pick(*TRAINING_FIELDS).items() if value is not None}
         values["students"] = [str(student) for student in self.students]

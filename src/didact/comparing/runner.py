@@ -53,7 +53,7 @@ _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers. `file` is their file in the run's folder `classroom`."""
+    """The rows of all splits with the teacher's answers. `file` is their file in the folder `classroom/`."""
 
     teacher_fingerprint: str
     file: str
