@@ -19,7 +19,7 @@ SCORING: Final = "scoring with other metrics"
 _WORKER_START_SECONDS: Final = 6.0  # until worker processes have imported torch and read the rows
 _REPORT_SECONDS: Final = 5.0
 _BUSY_CORE_FACTOR: Final = 1.15  # cores that share memory bandwidth are slower than the one core that was timed
-_LEARNING_EPOCHS: Final = 4.0  # cost of an epoch that also learns an explainer, relative to plain training
+_LEARNING_FACTOR: Final = 4.0  # cost of an epoch that also learns an explainer, relative to plain training
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
         trials = len(setup.config.trials(student.strategy))
         if method.role is Role.SHARPENED and "temperature" in strategy_options(student.strategy):
             trials *= len(setup.config.temperatures)
-        factor = _LEARNING_EPOCHS if method.role is Role.COTRAINED else trials
+        factor = _LEARNING_FACTOR if method.role is Role.COTRAINED else trials
         workers = 1 if setup.is_local(student, student.strategy.name) else work.workers
         share = (_BUSY_CORE_FACTOR if work.workers > 1 else 1.0) / workers
         for size in work.sizes:
