@@ -71,6 +71,7 @@ class Cell:
     balanced: bool = False
 
     def plain(self) -> dict[str, object]:
+        """The cell as plain JSON, as manifests and records store it."""
         fields = asdict(self)
         if not self.balanced:  # the description of cells from before this option existed
             del fields["balanced"]

@@ -98,9 +98,8 @@ def forecast(
     fetched into `cache`. docs/scale.md reports the accuracy of the estimates.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
-    with tempfile.TemporaryDirectory(
-        prefix="didact-forecast-"
-    ) as temporary:  # like `compare`, which then stores nothing
+    # Without `out`, nothing is stored, as in `compare`.
+    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as temporary:
         return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(temporary) / "run"), objects)
 
 

@@ -62,9 +62,8 @@ class TrainJobs:
         names = [f"classroom/starts/{cell.start}"]
         names += [f"explanations/{name}" for name in (cell.maps, cell.parts) if name is not None]
         inputs = self._common + [file for name in names for file in self._files(name)]
-        return Job(
-            key, tuple(inputs), (f"cells/{key}.parquet", f"cells/{key}.json")
-        )  # the record last: it has the checksum of the answers
+        # The record comes last: it has the checksum of the answers.
+        return Job(key, tuple(inputs), (f"cells/{key}.parquet", f"cells/{key}.json"))
 
     def check_bases(self) -> None:
         """Raise OptionError if initial weights refer to a base by a relative path, which other machines cannot find."""

@@ -140,9 +140,8 @@ class SyncedRunDirectory(RunDirectory):
     # -- files --------------------------------------------------------------------------------------------------------
 
     def _pull(self, patterns: Sequence[str]) -> None:
-        for name in (
-            pattern for pattern in patterns if "/" not in pattern
-        ):  # without listing folders, which may be large
+        # Single files first, without listing folders, which may be large.
+        for name in (pattern for pattern in patterns if "/" not in pattern):
             if not (self.folder / name).is_file():
                 self.remote.download(name, self.folder / name)
         folders = dict.fromkeys(pattern.rpartition("/")[0] for pattern in patterns if "/" in pattern)
@@ -172,14 +171,14 @@ class SyncedRunDirectory(RunDirectory):
         """Download the cells that are complete in the store and not done here."""
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
-            sealed = self.remote.read_all(f"cells/{key}.json" for key in batch)
-            records = {key: _parse_record(sealed.get(f"cells/{key}.json"), key) for key in batch}
+            record_bytes = self.remote.read_all(f"cells/{key}.json" for key in batch)
+            records = {key: _parse_record(record_bytes.get(f"cells/{key}.json"), key) for key in batch}
             done = {key: record for key, record in records.items() if record is not None and record.status == "done"}
             answers = self.remote.read_all(f"cells/{key}.parquet" for key in done)
             for key in batch:
                 content = answers.get(f"cells/{key}.parquet")
                 if key not in done or not _checksum_matches(done[key], content):
-                    if f"cells/{key}.json" in sealed:
+                    if f"cells/{key}.json" in record_bytes:
                         self._damaged_cells.add(key)
                     continue
                 self._damaged_cells.discard(key)
@@ -188,23 +187,27 @@ class SyncedRunDirectory(RunDirectory):
                     assert content is not None
                     path = ensure_parent(self.folder / "cells" / f"{key}.json")
                     write_bytes(path.with_suffix(".parquet"), content)
-                    write_bytes(path, sealed[f"cells/{key}.json"])
+                    write_bytes(path, record_bytes[f"cells/{key}.json"])
                     self.pulled.add(key)
 
     def _push_cells(self, keys: Iterable[str]) -> None:
         """Upload cells that are undamaged here. A failed cell never replaces a finished one in the store."""
         for key in keys:
             path = self.folder / "cells" / f"{key}.json"
-            sealed, answers = _read_or_none(path), _read_or_none(path.with_suffix(".parquet"))
-            record = _parse_record(sealed, key)
-            if sealed is None or record is None or (record.status == "done" and not _checksum_matches(record, answers)):
+            record_bytes, answers = _read_or_none(path), _read_or_none(path.with_suffix(".parquet"))
+            record = _parse_record(record_bytes, key)
+            if (
+                record_bytes is None
+                or record is None
+                or (record.status == "done" and not _checksum_matches(record, answers))
+            ):
                 continue  # damaged here; the run repeats it
             replaces_damaged = key in self._damaged_cells and record.status == "done"
             remote_record = None if replaces_damaged else _parse_record(self.remote.read(f"cells/{key}.json"), key)
             if remote_record is None or remote_record.status != "done":
                 if answers is not None and record.status == "done":
                     self.remote.write(f"cells/{key}.parquet", answers)
-                self.remote.write(f"cells/{key}.json", sealed)
+                self.remote.write(f"cells/{key}.json", record_bytes)
             self._damaged_cells.discard(key)
             if record.status == "done":
                 self._stored_cells.add(key)
@@ -254,6 +257,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _tensors_first(name: str) -> tuple[bool, str]:
+    """Sort key: .safetensors files before the .parquet files that are loaded with them."""
     return not name.endswith(".safetensors"), name
 
 

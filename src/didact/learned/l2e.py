@@ -448,8 +448,8 @@ def _scores_at_positions(explanations: Explanations, batch: Batch, scored: torch
     if misaligned.any():
         unit = "words" if level == "word" else "tokens"
         raise DataError(
-            f"The scores of {int(misaligned.sum())} of {len(explanations)} rows in {explanations.method!r} do not match "
-            f"the teacher's {unit}. They were computed with another tokenizer, or for "
+            f"The scores of {int(misaligned.sum())} of {len(explanations)} rows in {explanations.method!r} do not "
+            f"match the teacher's {unit}. They were computed with another tokenizer, or for "
             f"{'tokens' if level == 'word' else 'words (learn with level=word)'}. The first rows are:",
             [row_id for row_id, is_misaligned in zip(explanations.ids, misaligned, strict=True) if is_misaligned],
         )
