@@ -129,21 +129,19 @@ def _request(
         entries["students"] = students
     methods: tuple[Method, ...] = ()
     if isinstance(explainers, list | tuple):
-        specs = [str(method) if isinstance(method, Path) else method for method in explainers]
-        methods = tuple(method for method in specs if not isinstance(method, str | int | float | None))
-        entries["explainers"] = [method for method in specs if isinstance(method, str | int | float | None)]
+        requested = [str(method) if isinstance(method, Path) else method for method in explainers]
+        methods = tuple(method for method in requested if not isinstance(method, str | int | float | None))
+        entries["explainers"] = [method for method in requested if isinstance(method, str | int | float | None)]
     elif explainers is not None:
         entries["explainers"] = explainers
     objects = PlanObjects(
         None if isinstance(teacher, str | Path) else teacher, None if isinstance(data, str | Path) else data, methods
     )
-    explicit_fields = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
+    arguments = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
     entries |= {
-        name: str(value)
-        for name, (value, instance) in explicit_fields.items()
-        if value is not None and instance is None
+        name: str(value) for name, (value, instance) in arguments.items() if value is not None and instance is None
     }
-    instances = [name for name, (_, instance) in explicit_fields.items() if instance is not None]
+    instances = [name for name, (_, instance) in arguments.items() if instance is not None]
     plan = CompareConfig.of(entries, objects=instances)
     return plan.with_fields(**dict.fromkeys(instances)), objects
 

@@ -49,9 +49,8 @@ def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Ex
     existing = as_explanations(instance)
     if existing is not None:
         return select_rows(select_rows(existing, setup.used_rows, label=method.label), rows, label=method.label)
-    outputs = (
-        setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
-    )  # stored, since a query may cost money
+    # Answers of a black box are stored, since a query may cost money.
+    outputs = setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
     with ignore_score_warnings():
         return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
 
