@@ -92,7 +92,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
     monkeypatch.setattr(training, "run_cell", stopped)
     result = run()
     assert result.exit_code == 130
-    assert "0 of 5 cells are kept" in result.stderr
+    assert "0 of 5 cells are stored" in result.stderr
     assert "same command again" in result.stderr
     monkeypatch.setattr(module, "load_teacher", stopped)
     early = run()

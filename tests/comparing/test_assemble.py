@@ -53,7 +53,7 @@ class TestFaults:
         assert len(found) == 5
         text = "\n".join(found)
         assert "sizes: 400 rows were asked for" in text
-        assert "has 30 to draw from" in text
+        assert "has only 30 to draw from" in text
         assert "students: same: Student 'same'" in text
         assert "explainers: gradient_norm:" in text
         assert "explainers: attention_all:" in text
@@ -71,7 +71,7 @@ class TestFaults:
     def test_another_task(self, compare, school):
         teacher, data = school()[0], school("quality")[1]
         (found,) = faults(compare, teacher, data)
-        assert "is regression, and the teacher does classification" in found
+        assert "is regression, but the teacher does classification" in found
 
     def test_splits_without_rows(self, compare, school):
         teacher, data = school()
@@ -90,7 +90,7 @@ class TestFaults:
         teacher, data = school()
         rows = [*data[split][:-1], replace(data[split][-1], texts=(" ",))]
         (found,) = faults(compare, teacher, changed(data, **{split: rows}))
-        assert f"1 rows in {split!r} are empty texts" in found
+        assert f"1 rows in {split!r} have no text" in found
 
     def test_too_few_test_rows_for_an_interval(self, compare, school):
         teacher, data = school()
@@ -109,7 +109,7 @@ class TestFaults:
     def test_people_where_nobody_marked_anything(self, compare, school):
         teacher, data = school()
         bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
-        assert "has 0 to draw from" in faults(compare, teacher, bare, ["human"])[0]
+        assert "has only 0 to draw from" in faults(compare, teacher, bare, ["human"])[0]
 
     def test_explanations_that_lack_rows(self, compare, school, tmp_path):
         teacher, data = school()
@@ -171,7 +171,7 @@ class TestMethods:
         found = assembled(*school(name), explainers=["gradient_norm"])
         assert [one.label for one in found.methods] == ["none", "random", "human", "gradient_norm"]
         assert len(found.notes) == 1
-        assert "'trivial' gives away a class" in found.notes[0]
+        assert "'trivial' is left out: it leaks the class" in found.notes[0]
 
     def test_human_needs_rationales_of_all_rows(self, school):
         teacher, data = school()

@@ -68,10 +68,11 @@ BAD = {
     "data_seed": "x",
 }
 WANTED = [
-    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'", "not 7",
+    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'",
+    "must be given by its name, got 7",
     "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "got 0", "got 5.5",
     "from 1 to 10,000, got -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
-    "temperature needs",
+    "temperature must be a list",
     "k must be finite", "named 'epoch'", "learning_rate: must be a number above 0", "'planted/sentimant'",
     "true or false is wanted, not 'yes'", "threads: must be an integer from 1", "data_seed: a seed", "model: missing",
 ]  # fmt: skip

@@ -83,13 +83,13 @@ class TestVersions:
         teacher, data = school()
         compare(teacher, data, seeds=1, eval_rows=2, out=None)
         seen = []
-        done = measure_module.MethodEvaluation.done
+        run = measure_module.MethodEvaluation.run
 
         def watched(self, rows):
             predict = type(self.setup.teacher).predict
             with monkeypatch.context() as patch:
                 patch.setattr(type(self.setup.teacher), "predict", lambda *a, **k: seen.append(1) or predict(*a, **k))
-                return done(self, rows)
+                return run(self, rows)
 
         compare(teacher, data, seeds=1, eval_rows=2)
         monkeypatch.setattr(run_module.MethodEvaluation, "run", watched)
@@ -165,7 +165,8 @@ class TestBlackBoxes:
         run, _ = asked
         run(Counted())
         with pytest.raises(
-            OptionError, match=r"has changed since this run began.*Row '.*out=, --out.*recheck=0 \(--recheck 0\)"
+            OptionError,
+            match=r"has changed since this run began.*answer to row '.*out=, --out.*recheck=0 \(--recheck 0\)",
         ):
             run(Counted(shift=0.2))
         run(Counted(shift=0.2), recheck=0)

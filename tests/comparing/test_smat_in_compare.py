@@ -53,7 +53,7 @@ def test_one_temperature_is_fixed_and_rows_are_spared(compare):
     sharp = [one["trials"] for one in records if one["cell"]["explainer"] == "attention_all(sharpened)"]
     assert [[trial["options"] for trial in trials] for trials in sharp] == [[{"temperature": 0.5}]] * 2
     told = "\n".join(found.notes)
-    assert "the temperature is 0.5, fixed beforehand" in told
+    assert "the temperature is fixed at 0.5 and not chosen on dev" in told
     assert "Left out by skip_controls: matched, flattened." in told
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_asked_is_told_before_anything_is_computed(compare, schoo
     with pytest.raises(PlanError) as told:
         compare(explainers=["smat(outr=dev)", "smat(outer=test)", "smat(family=attention)"])
     assert len(told.value.faults) == 3
-    with pytest.raises(PlanError, match="needs 8 rows to learn from"):
+    with pytest.raises(PlanError, match="needs at least 8 rows"):
         compare(explainers=["smat"], train_sizes=[6, 12], **SMALL)
     with pytest.raises(PlanError, match="needs gradients or attention"):
         compare(black_box(), data, ["smat"], ["native/attention"], **SMALL)

@@ -182,7 +182,7 @@ class TestFaults:
         model, _ = school()
         function = didact.teacher_from_function(lambda texts: [[0.5, 0.5]] * len(texts), classes=["no", "yes"])
         teacher = {"human": "human", "a function": function, "native": model}[kind]
-        with pytest.raises(OptionError, match="'auto' spreads Hugging Face models.* is none"):
+        with pytest.raises(OptionError, match="'auto' spreads a Hugging Face model.* is not one"):
             ask(teacher, DATA, ["random"], device="auto")
 
     def test_a_native_teacher_by_name(self, folder, compare):

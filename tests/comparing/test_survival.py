@@ -227,7 +227,7 @@ class TestPlacesThatCannotBeWritten:
             plain(descriptor)
 
         monkeypatch.setattr(atomic.os, "fsync", full)
-        with pytest.raises(RecordError, match="No space left.*is kept in .*give the same command again"):
+        with pytest.raises(RecordError, match="No space left.*Finished work is in .*run the same command again"):
             compare(seeds=1)
         monkeypatch.undo()
         assert list((tmp_path / "run").rglob("*.tmp")) == []
@@ -253,7 +253,12 @@ class TestPlacesThatCannotBeWritten:
             with pytest.raises(RecordError) as caught:
                 compare(seeds=1, out=disk / "run")
             text = str(caught.value)
-            for part in ("No space left", "2 of 5 cells are done", f"kept in {disk / 'run'}", "same command again"):
+            for part in (
+                "No space left",
+                "2 of 5 cells are done",
+                f"Finished work is in {disk / 'run'}",
+                "same command again",
+            ):
                 assert part in text
             (disk / "filler").unlink()
             assert len(list((disk / "run" / "cells").glob("*.json"))) == 2
@@ -275,7 +280,7 @@ class TestCtrlC:
             return run_cell(cell, run_inputs)
 
         monkeypatch.setattr(training, "run_cell", stopped)
-        with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are kept in .*give the same command again"):
+        with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are stored in .*Run the same command again"):
             compare(seeds=1)
         assert not (tmp_path / "run" / "results.parquet").exists()
         monkeypatch.undo()

@@ -468,7 +468,7 @@ class TestExistingCluster:
         run.send_signal(signal.SIGINT)
         said, told = run.communicate(timeout=60)
         assert run.returncode == 130, told
-        assert "give the same command again to go on" in told
+        assert "Run the same command again to resume" in told
         assert "Traceback" not in told
         assert said == ""
         done = subprocess.run(on_ray, capture_output=True, text=True, check=True)
