@@ -43,12 +43,12 @@ class Grid:
     derived: Mapping[str, DerivedExplanations]
 
     @property
-    def learning(self) -> list[Cell]:
+    def learner_cells(self) -> list[Cell]:
         """The cells that learn an explainer together with their student."""
         return [cell for cell in self.cells if cell.learner is not None]
 
     @property
-    def teaching(self) -> list[Cell]:
+    def student_cells(self) -> list[Cell]:
         return [cell for cell in self.cells if cell.learner is None]
 
     @property

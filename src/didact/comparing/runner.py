@@ -128,12 +128,14 @@ class ComparisonRunner:
         self._save_student_inits()
         manifest = self._manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
-        if grid.learning:
-            self._train_cells(stage, grid.learning, "learning explainers", frozenset())
+        if grid.learner_cells:
+            self._train_cells(stage, grid.learner_cells, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
         # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
-        failed = {cell.key for cell in grid.teaching if cell.maps in grid.derived and not self._has_explanations(cell)}
-        self._train_cells(stage, grid.teaching, "training students", failed)
+        failed = {
+            cell.key for cell in grid.student_cells if cell.maps in grid.derived and not self._has_explanations(cell)
+        }
+        self._train_cells(stage, grid.student_cells, "training students", failed)
 
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
         """Train students in workers; those with a strategy or architecture defined in this process train here."""
