@@ -49,6 +49,7 @@ class Grid:
 
     @property
     def student_cells(self) -> list[Cell]:
+        """All other cells: their students learn from finished explanations, or from none."""
         return [cell for cell in self.cells if cell.learner is None]
 
     @property

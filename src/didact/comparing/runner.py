@@ -53,7 +53,7 @@ _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers. `file` is their file in the folder `classroom/`."""
+    """The rows of all splits with the teacher's answers. `file` is the name of their file in `classroom/`."""
 
     teacher_fingerprint: str
     file: str
@@ -61,7 +61,10 @@ class LabelledRows:
 
 
 class ComparisonRunner:
-    """Runs one comparison and stores everything in `directory`. `command` is recorded in the run."""
+    """Runs one comparison and stores everything in `directory`. `command` is recorded in the run.
+
+    `directory.pull` and `directory.push` exchange files with a remote store; in a local directory they do nothing.
+    """
 
     def __init__(self, setup: Setup, directory: RunDirectory, *, progress: bool = False, command: str = "") -> None:
         self.setup, self.directory, self.progress, self.command = setup, directory, progress, command
@@ -113,7 +116,7 @@ class ComparisonRunner:
         return LabelledRows(fingerprint, file, stored)
 
     def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
-        """Explain the rows that students learn from with every method. `fill` lets the executor share the work."""
+        """Explain the training rows with every method. `fill` computes them as jobs of the executor; None: here."""
         outputs = labelled.splits["train"].outputs
         return make_explanations(
             self.setup, self.directory, labelled.teacher_fingerprint, outputs, fill=fill, progress=self.progress
