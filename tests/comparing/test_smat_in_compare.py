@@ -161,7 +161,7 @@ def test_what_cannot_be_asked_is_told_before_anything_is_computed(compare, schoo
         compare(black_box(), data, ["smat"], ["native/attention"], **SMALL)
     found = compare(explainers=["smat", "gradient_norm"], students=["same/attention(send=top)"], **SMALL)
     assert "smat" not in found.explainers
-    assert any("sends whole" in note for note in found.notes)
+    assert any("attention(send=whole)" in note for note in found.notes)
 
 
 def test_learned_alone_it_is_a_method_and_an_explainer(compare, school, tmp_path):
