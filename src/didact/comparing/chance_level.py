@@ -48,7 +48,7 @@ def columns_above_chance(
     *,
     controls: Sequence[str],
 ) -> list[ColumnInfo]:
-    """For every column, whether the interval of any arm lies above the chance level.
+    """For every column, whether the interval of any arm is above the chance level.
 
     The arm without explanations is tested at 95 %, the arms of the methods at 95 % jointly (Bonferroni), so one lucky
     arm among many methods does not count.
@@ -79,13 +79,13 @@ def _column_info(
     )
     if chance_level.reference is not None:
         reason = (
-            f"the answers of no student correlate with the model's: no interval lies above 0 (best mean r {best:.3f})"
+            f"the answers of no student correlate with the model's: no interval is above 0 (best mean r {best:.3f})"
         )
     else:
         measure = "balanced agreement" if chance_level.strata is not None else "agreement"
         reason = (
             f"students (without controls) reach at most {100 * best:.1f} % {measure} with the model, and no interval "
-            f"lies above the {100 * chance_level.value:.1f} % of always answering {chance_level.answer!r}"
+            f"is above the {100 * chance_level.value:.1f} % of always answering {chance_level.answer!r}"
         )
     return ColumnInfo(student, size, False, reason)
 
