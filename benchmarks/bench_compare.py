@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 
 import didact
+from didact.comparing.cell import Cell, run_cell
 from didact.comparing.run_inputs import RunInputs
-from didact.comparing.training_run import Cell, run_cell
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
 from didact.execution.base import open_runner
@@ -50,11 +50,11 @@ def bare_cell(cell: Cell, run_inputs: RunInputs) -> None:
     examples = run_inputs.examples(cell.start, False)
     chosen = subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed)
     train, dev, test = examples["train"].select(chosen), examples["dev"], examples["test"]
-    found, places = run_inputs.maps(str(cell.maps))
+    found, places = run_inputs.explanations(str(cell.maps))
     sent = build_strategy(parse_spec(cell.strategy)).lesson(
         found.select([places[row.id] for row in train.rows]), train.batch
     )
-    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "student"))
+    student = run_inputs.student_init(cell.start).build(seed_from(cell.seed, "student"))
     training = Training(**cell.training, seed=cell.seed)
     mix = torch.nn.Parameter(torch.zeros(8))
     parameters = [*student.parameters(), mix]
@@ -91,9 +91,9 @@ def taught(cell: Cell, run_inputs: RunInputs) -> None:
     train = examples["train"].select(subset(examples["train"].outputs.ids, size=cell.size, seed=cell.seed))
     maps = None
     if cell.maps is not None:
-        found, places = run_inputs.maps(cell.maps)
+        found, places = run_inputs.explanations(cell.maps)
         maps = found.select([places[row.id] for row in train.rows])
-    student = run_inputs.start(cell.start).build(seed_from(cell.seed, "student"))
+    student = run_inputs.student_init(cell.start).build(seed_from(cell.seed, "student"))
     strategy = build_strategy(parse_spec(cell.strategy))
     teach(student, strategy, maps, train, examples["dev"], Training(**cell.training, seed=cell.seed))
     predict_examples(student, examples["test"].batches(256))

@@ -79,7 +79,10 @@ def main() -> None:
                 f"{np.mean([one[what] for one in entries]):.1f}" if entries else "–" for what in ("active", "entropy")
             ]
             heat = f"{np.mean([one['temperature'] for one in entries]):.2f}" if entries else "–"
-            rows = [mean_of(found, row, student, size) for row in (learner, parse_learner(learner).row("cotrained"))]
+            rows = [
+                mean_of(found, row, student, size)
+                for row in (learner, parse_learner(learner).companion_label("cotrained"))
+            ]
             lines.append([name, *rows, *own, heat, *PAPER.get(name, ("–", "–"))])
         for name, theirs in (("attention_all", "by normaliser"), ("attention_all(sharpened)", "–")):
             lines.append([name, mean_of(found, name, student, size), "", "", "", "", theirs, ""])

@@ -205,7 +205,7 @@ def print_study(
 def median_seed(found: didact.Comparison, learner: str, student: str, size: int) -> int:
     """The seed whose co-trained student is the median on test (of an even number, the lower one): the paper's model."""
     cells = pandas.read_parquet(found.folder / "results.parquet")
-    row = parse_learner(learner).row("cotrained")
+    row = parse_learner(learner).companion_label("cotrained")
     own = cells[
         (cells["status"] == "done") & (cells["explainer"] == row) & (cells["student"] == student)
         & (cells["size"] == size)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from didact.cli.main import app
 from didact.comparing import compare as module
 from didact.comparing import training
+from didact.comparing.cell import run_cell
 from didact.comparing.config import DEFAULT_SEARCH_SPACE
-from didact.comparing.training_run import run_cell
 from didact.data.load import load_data
 from didact.errors import DidactError, PlanError
 from didact.learning.train import train_teacher
@@ -92,7 +92,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
     monkeypatch.setattr(training, "run_cell", stopped)
     result = run()
     assert result.exit_code == 130
-    assert "0 of 5 cells are kept" in result.stderr
+    assert "0 of 5 cells are stored" in result.stderr
     assert "same command again" in result.stderr
     monkeypatch.setattr(module, "load_teacher", stopped)
     early = run()

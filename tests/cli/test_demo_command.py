@@ -96,7 +96,7 @@ def test_quick_has_five_rows_and_no_intervals_and_speaks_json(run, tmp_path):
     assert (tmp_path / "runs/demo/quick/comparison.json").is_file()
     kept = json.loads((tmp_path / "runs/demo/quick/comparison.json").read_text())
     assert all(row["low"] is None for row in kept["rows"])
-    assert "Left out as the plan asks: trivial." in kept["notes"]
+    assert "Left out by skip_controls: trivial." in kept["notes"]
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def test_a_mix_that_collapses_is_kept_and_told(run, tmp_path):
         (["--student", "bilstm/attention"], "bilstm_attention"),
         (
             ["--data", "planted/quality(teach=9, explain=24, train=9, dev=9, test=9)"],
-            "is regression, and the teacher does classification",
+            "is regression, but the teacher does classification",
         ),
     ],
 )

@@ -53,7 +53,7 @@ class TestFaults:
         assert len(found) == 5
         text = "\n".join(found)
         assert "sizes: 400 rows were asked for" in text
-        assert "has 30 to draw from" in text
+        assert "has only 30 to draw from" in text
         assert "students: same: Student 'same'" in text
         assert "explainers: gradient_norm:" in text
         assert "explainers: attention_all:" in text
@@ -71,7 +71,7 @@ class TestFaults:
     def test_another_task(self, compare, school):
         teacher, data = school()[0], school("quality")[1]
         (found,) = faults(compare, teacher, data)
-        assert "is regression, and the teacher does classification" in found
+        assert "is regression, but the teacher does classification" in found
 
     def test_splits_without_rows(self, compare, school):
         teacher, data = school()
@@ -90,26 +90,26 @@ class TestFaults:
         teacher, data = school()
         rows = [*data[split][:-1], replace(data[split][-1], texts=(" ",))]
         (found,) = faults(compare, teacher, changed(data, **{split: rows}))
-        assert f"1 rows in {split!r} are empty texts" in found
+        assert f"1 rows in {split!r} have no text" in found
 
     def test_too_few_test_rows_for_an_interval(self, compare, school):
         teacher, data = school()
         (found,) = faults(compare, teacher, changed(data, test=data["test"][:1]))
-        assert "'test' has 1 rows that the teacher can answer, and needs 2 at least" in found
+        assert "'test' has 1 rows that the teacher can answer, but needs at least 2" in found
         bare = changed(data, dev=[replace(row, label=None) for row in data["dev"]])
         (found,) = faults(compare, "human", bare, ["random"], ["native/attention"])
         assert "'dev' has 0 rows that the teacher can answer" in found
 
     def test_what_a_made_teacher_cannot_be_asked(self, compare, school):
-        with pytest.raises(OptionError, match="length, truncate cannot be asked of a teacher that is made already"):
+        with pytest.raises(OptionError, match="length, truncate cannot be changed on a teacher that is already loaded"):
             compare(*school(), length=9, truncate=True)
-        with pytest.raises(OptionError, match="^revision cannot be asked"):
+        with pytest.raises(OptionError, match="^revision cannot be changed"):
             compare(tiny.huggingface("bert", labels=2), school()[1], revision="v2")
 
     def test_people_where_nobody_marked_anything(self, compare, school):
         teacher, data = school()
         bare = changed(data, train=[replace(row, rationale=None) for row in data["train"]])
-        assert "has 0 to draw from" in faults(compare, teacher, bare, ["human"])[0]
+        assert "has only 0 to draw from" in faults(compare, teacher, bare, ["human"])[0]
 
     def test_explanations_that_lack_rows(self, compare, school, tmp_path):
         teacher, data = school()
@@ -164,14 +164,14 @@ class TestMethods:
     def test_rows_that_the_plan_leaves_out_are_told(self, school):
         found = assembled(*school(), explainers=["gradient_norm", "human"], skip_controls=["trivial", "human"])
         assert [one.label for one in found.methods] == ["none", "random", "gradient_norm", "human"]
-        assert found.notes == ("Left out as the plan asks: trivial.",), "what is asked for by name stays"
+        assert found.notes == ("Left out by skip_controls: trivial.",), "what is asked for by name stays"
 
     @pytest.mark.parametrize("name", ["quality", "reading"])
     def test_trivial_needs_classes(self, school, name):
         found = assembled(*school(name), explainers=["gradient_norm"])
         assert [one.label for one in found.methods] == ["none", "random", "human", "gradient_norm"]
         assert len(found.notes) == 1
-        assert "'trivial' gives away a class" in found.notes[0]
+        assert "'trivial' is left out: it leaks the class" in found.notes[0]
 
     def test_human_needs_rationales_of_all_rows(self, school):
         teacher, data = school()
@@ -261,7 +261,7 @@ class TestChosenMethods:
         found = assemble(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), teacher, data, [])
         assert "attention_all" not in found.config.explainers
         assert any(
-            note.startswith("attention_all is left out, since this model cannot serve it") for note in found.notes
+            note.startswith("attention_all is left out, since this model does not support it") for note in found.notes
         )
 
     def test_what_was_asked_for_is_a_fault(self):

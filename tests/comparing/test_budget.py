@@ -41,8 +41,8 @@ class TestEstimate:
     @pytest.mark.parametrize(("pool", "size", "seeds"), [(200, 50, 4), (100, 100, 3), (300, 30, 8)])
     def test_rows_that_subsets_share(self, pool, size, seeds):
         ids = [f"row {place}" for place in range(pool)]
-        used = {place for seed in range(seeds) for place in subset(ids, size=size, seed=seed).tolist()}
-        assert expected_used(pool, size, seeds) == pytest.approx(len(used), rel=0.08)
+        used_rows = {place for seed in range(seeds) for place in subset(ids, size=size, seed=seed).tolist()}
+        assert expected_used(pool, size, seeds) == pytest.approx(len(used_rows), rel=0.08)
 
     def test_every_part_is_counted(self, roster):
         found, _ = roster(["gradient_norm", "lime"], train_sizes=[20], seeds=4)
@@ -155,7 +155,7 @@ class TestFitting:
 
 class TestBudgets:
     @pytest.fixture
-    def measured(self, monkeypatch):
+    def eval_rows(self, monkeypatch):
         """Costs are not measured but made up; how often they were asked for is counted."""
         calls = []
 
@@ -175,39 +175,39 @@ class TestBudgets:
         with pytest.raises(PlanError, match="budget"):
             CompareConfig.of({"model": "m", "data": "planted/sentiment", "budget": text})
 
-    def test_the_fitted_plan_is_written_and_read_again(self, compare, measured, tmp_path):
+    def test_the_fitted_plan_is_written_and_read_again(self, compare, eval_rows, tmp_path):
         first = compare(budget="10m", eval_rows=None)
         written = read_plan(tmp_path / "run" / "plan.toml")
         assert written["budget"] == 600
         assert written["fitted_from"]
         assert (tmp_path / "run" / "measured.json").is_file()
         again = compare(budget="10m", eval_rows=None)
-        assert len(measured) == 1
+        assert len(eval_rows) == 1
         assert again.rows == first.rows
         assert read_plan(tmp_path / "run" / "plan.toml") == written
 
-    def test_another_request_is_fitted_anew(self, compare, measured):
+    def test_another_request_is_fitted_anew(self, compare, eval_rows):
         compare(budget="10m")
         compare(budget="20m")
         compare(budget="20m", seeds=3)
-        assert len(measured) == 3
+        assert len(eval_rows) == 3
 
-    def test_a_fitted_plan_can_be_given_as_a_plan(self, compare, measured, tmp_path):
+    def test_a_fitted_plan_can_be_given_as_a_plan(self, compare, eval_rows, tmp_path):
         first = compare(budget="10m")
         said = read_plan(tmp_path / "run" / "plan.toml")
         again = compare(out=tmp_path / "other", **said)
-        assert len(measured) == 1
+        assert len(eval_rows) == 1
         assert [row["gain"] for row in again.rows] == [row["gain"] for row in first.rows]
 
-    def test_what_needs_no_time_measures_none(self, compare, measured):
+    def test_what_needs_no_time_measures_none(self, compare, eval_rows):
         compare(eval_rows=0)
-        assert not measured
+        assert not eval_rows
 
-    def test_metrics_are_scored_by_default_where_a_run_is_kept(self, compare, measured, tmp_path):
+    def test_metrics_are_scored_by_default_where_a_run_is_kept(self, compare, eval_rows, tmp_path):
         compare(eval_rows=None)
         assert json.loads((tmp_path / "run" / "measured.json").read_text())["methods"]
         compare(eval_rows=None, out=None)
-        assert len(measured) == 1
+        assert len(eval_rows) == 1
 
 
 class TestDryRuns:

@@ -17,7 +17,7 @@ from didact.comparing import compare as module
 from didact.comparing.config import DEFAULT_SEARCH_SPACE, PLAN_FIELDS, TRAINING_FIELDS, CompareConfig, read_plan
 from didact.comparing.config_fields import CompareFields
 from didact.comparing.config_values import SKIPPABLE, parse_seeds
-from didact.comparing.prepare import _request, _stored
+from didact.comparing.prepare import _request_key, _stored_plan
 from didact.config import option_of
 from didact.core.function import FunctionTeacher
 from didact.errors import OptionError, PlanError
@@ -68,11 +68,12 @@ BAD = {
     "data_seed": "x",
 }
 WANTED = [
-    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'", "not 7",
+    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'",
+    "must be given by its name, got 7",
     "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "got 0", "got 5.5",
     "from 1 to 10,000, got -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
-    "temperature needs",
-    "k is tried with numbers", "named 'epoch'", "learning_rate: must be a number above 0", "'planted/sentimant'",
+    "temperature must be a list",
+    "k must be finite", "named 'epoch'", "learning_rate: must be a number above 0", "'planted/sentimant'",
     "true or false is wanted, not 'yes'", "threads: must be an integer from 1", "data_seed: a seed", "model: missing",
 ]  # fmt: skip
 
@@ -132,16 +133,19 @@ class TestFaults:
         [
             ({"train_sizes": []}, "train_sizes: at least one size"),
             ({"seeds": []}, "at least one seed"),
-            ({"test_rows": 1}, "test_rows: one test row gives no interval"),
+            ({"test_rows": 1}, "test_rows: an interval needs at least 2 test rows"),
             ({"students": []}, "students: name at least one"),
             ({"explainers": "gradient_norm"}, "a list of explainers is wanted"),
             ({"explainers": ["lime", "lime()"]}, "lime is there twice"),
             ({"seeds": [1, 1]}, "1 is there twice"),
             ({"seeds": [True]}, "a seed is a whole number"),
-            ({"search_space": {"beta": []}}, "beta needs a list"),
-            ({"search_space": {"k": [0.1]}, "students": ["same/alignment"]}, "'k' is an option of none"),
+            ({"search_space": {"beta": []}}, "beta must be a list"),
+            (
+                {"search_space": {"k": [0.1]}, "students": ["same/alignment"]},
+                "no strategy of these students has an option 'k'",
+            ),
             ({"data": "planted/sentiment(cuse=3)"}, "named 'cuse'"),
-            ({"training": 3}, "a table is wanted"),
+            ({"training": 3}, "training: must be a table"),
             ({"training": {"learning_rate": float("nan")}}, "learning_rate: must be a number above 0, got nan"),
             ({"training": {"learning_rate": "a", "epochs": -1}}, "epochs: must be an integer from 1"),
             ({"training": {"learning_rate": "a", "epochs": -1}}, "learning_rate: must be a number above 0, got 'a'"),
@@ -151,7 +155,7 @@ class TestFaults:
             ({"max_length": 0}, "max_length: must be an integer from 1 to 1,000,000, got 0"),
             ({"model": ""}, "model: a name is wanted"),
             ({"engine": "rey"}, "engine: There is no engine named 'rey'. Did you mean 'ray'? Known: local, ray."),
-            ({"out": "\0"}, "out: must be the path of a folder, or a URL"),
+            ({"out": "\0"}, "out: must be the path of a folder or a URL"),
             ({"workers": -1}, "workers: must be an integer from 0"),
             ({"workers": 9999}, "workers: must be an integer from 0"),
             ({"schedule": "cosine"}, "schedule: There is no schedule named 'cosine'. Known: constant, linear."),
@@ -198,7 +202,7 @@ class TestOnePlanSaidThreeWays:
     def test_python_and_the_file(self, tmp_path, monkeypatch):
         seen = []
         monkeypatch.setattr(module, "ComparisonRunner", lambda setup, *_, **__: seen.append(setup) or _Nothing())
-        monkeypatch.setattr(module, "_prepared", lambda plan, *_, **__: SimpleNamespace(setup=plan, forecast=None))
+        monkeypatch.setattr(module, "_prepare_run", lambda plan, *_, **__: SimpleNamespace(setup=plan, forecast=None))
         (tmp_path / "plan.toml").write_text(FILE)
         module.compare(plan=tmp_path / "plan.toml", out=tmp_path / "a")
         rest = {name: value for name, value in GOOD.items() if name not in ("model", "data", "explainers", "students")}
@@ -272,7 +276,7 @@ class TestFiles:
         (tmp_path / "plan.toml").write_text("training = 3\nseeds = 0")
         result = CliRunner().invoke(app, ["compare", str(tmp_path / "plan.toml"), "--epochs", "2"])
         assert isinstance(result.exception, PlanError)
-        assert "training: a table is wanted" in str(result.exception)
+        assert "training: must be a table" in str(result.exception)
         assert "seeds:" in str(result.exception)
 
 
@@ -357,7 +361,7 @@ class TestRetired:
         """Who resumes an old run has not asked for them."""
         plan = CompareConfig.of({"model": "a", "data": "planted/sentiment"}).with_fields(fitted_from="key")
         (tmp_path / "plan.toml").write_text(plan.to_toml() + 'test = "wilcoxon"\nreplicates = 2000\nsizes = [4]\n')
-        assert _stored(tmp_path, "key", plan) == plan.with_fields(train_sizes=(4,))
+        assert _stored_plan(tmp_path, "key", plan) == plan.with_fields(train_sizes=(4,))
         assert caplog.text == ""
 
     def test_a_run_that_was_fitted_before_is_recognised(self):
@@ -369,7 +373,7 @@ class TestRetired:
         place = next(number for number, line in enumerate(lines) if line.startswith("threads = "))
         lines[place:place] = ['test = "wilcoxon"', "replicates = 2000"]
         key = key_of({"plan": "\n".join(lines) + "\n", "teacher": "t", "methods": []})
-        assert _request(asked, FunctionTeacher(len, ["a", "b"], name="t"), []) == key
+        assert _request_key(asked, FunctionTeacher(len, ["a", "b"], name="t"), []) == key
 
 
 class TestSparing:
@@ -391,13 +395,13 @@ class TestSparing:
     @pytest.mark.parametrize(
         ("said", "message"),
         [
-            ({"skip_controls": ["none"]}, "skip_controls: There is no row that can be left out named 'none'"),
+            ({"skip_controls": ["none"]}, "skip_controls: There is no control that can be left out named 'none'"),
             ({"skip_controls": ["random", "cotrained"]}, "named 'random'"),
             ({"skip_controls": ["trivail"]}, "Did you mean 'trivial'"),
             ({"temperatures": []}, "at least one temperature"),
-            ({"temperatures": [0.0]}, "a number above 0, not 0.0"),
+            ({"temperatures": [0.0]}, "a finite number > 0, got 0.0"),
             ({"temperatures": [0.5, 0.5]}, "there twice"),
-            ({"temperatures": [float("inf")]}, "a number above 0, not inf"),
+            ({"temperatures": [float("inf")]}, "a finite number > 0, got inf"),
         ],
     )
     def test_faults(self, said, message):

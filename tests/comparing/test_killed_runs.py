@@ -92,7 +92,7 @@ def test_interrupted(folder, whole, tmp_path):
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130, said
-    assert f"cells are kept in {out}; give the same command again to go on." in said
+    assert f"cells are stored in {out}. Run the same command again to resume." in said
     assert "Traceback" not in said
     assert workers(out) == []
     subprocess.run(command(folder, out), check=True, capture_output=True)

@@ -264,7 +264,7 @@ class TestCompare:
         arguments = {"explainers": ["lengths"], "students": [("pool(width=8)", Pull()), "pool(width=8)/attention"]}
         compare(**arguments, **SMALL, out=tmp_path / "here")
         compare(**arguments, **SMALL, workers=1, progress=True, out=tmp_path / "workers")
-        assert "trains 2 runs itself" in " ".join(capsys.readouterr().err.split())
+        assert "2 runs use names registered in this process only" in " ".join(capsys.readouterr().err.split())
         for name in ("results.parquet", "comparison.json"):
             assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "workers" / name).read_bytes()
 

@@ -8,11 +8,11 @@ import pytest
 
 import tiny
 from didact import Explanations, explain
+from didact.comparing import cell as cells_module
 from didact.comparing import runner, training
-from didact.comparing import training_run as cells_module
+from didact.comparing.cell import Cell, run_cell
 from didact.comparing.run_inputs import RunInputs, read_rows
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import Cell, run_cell
 from didact.core.dataset import Dataset, Split
 from didact.core.explanation import Explanation
 from didact.core.function import FunctionTeacher
@@ -34,7 +34,7 @@ def planned(monkeypatch):
 
     def recorded(*given):
         grid = plain(*given)
-        found.append(list(grid.runs))
+        found.append(list(grid.cells))
         return grid
 
     monkeypatch.setattr(runner, "build_grid", recorded)
@@ -350,7 +350,7 @@ class TestWhoCanBeCompared:
         assert not result.failed
         assert {"none", "human", "attention_alignment"} <= set(result.explainers)
         assert "gradient_norm" not in result.explainers
-        assert "needs aligned spans, which gradient_norm" in "\n".join(result.notes)
+        assert "needs aligned spans and is left out for methods without them: gradient_norm" in "\n".join(result.notes)
 
     def test_explanations_files_and_callables(self, compare, school, tmp_path):
         """The same scores teach the same, however they are handed over."""

@@ -83,16 +83,16 @@ class TestVersions:
         teacher, data = school()
         compare(teacher, data, seeds=1, eval_rows=2, out=None)
         seen = []
-        done = measure_module.MethodEvaluation.done
+        run = measure_module.MethodEvaluation.run
 
         def watched(self, rows):
             predict = type(self.setup.teacher).predict
             with monkeypatch.context() as patch:
                 patch.setattr(type(self.setup.teacher), "predict", lambda *a, **k: seen.append(1) or predict(*a, **k))
-                return done(self, rows)
+                return run(self, rows)
 
         compare(teacher, data, seeds=1, eval_rows=2)
-        monkeypatch.setattr(run_module.MethodEvaluation, "done", watched)
+        monkeypatch.setattr(run_module.MethodEvaluation, "run", watched)
         compare(teacher, data, seeds=1, eval_rows=2)
         assert not seen
 
@@ -165,7 +165,8 @@ class TestBlackBoxes:
         run, _ = asked
         run(Counted())
         with pytest.raises(
-            OptionError, match=r"has changed since this run began.*Row '.*out=, --out.*recheck=0 \(--recheck 0\)"
+            OptionError,
+            match=r"has changed since this run began.*answer to row '.*out=, --out.*recheck=0 \(--recheck 0\)",
         ):
             run(Counted(shift=0.2))
         run(Counted(shift=0.2), recheck=0)
@@ -387,7 +388,7 @@ class TestRefused:
         done = compare(teacher, data, ("gradient_norm",), students, **asked)
         assert done.about["cells"] == told.runs == 18
         assert "Plan: 18 runs; about" in told.summary[0]
-        assert "are 20 combinations: 2 of them are equal" in told.summary[0]
+        assert "are 20 combinations: 2 of them equal" in told.summary[0]
         training = next(stage for stage in told.stages if stage.unit == "runs")
         assert training.count == 18
         again = forecast(teacher, data, ["gradient_norm"], students, **asked)

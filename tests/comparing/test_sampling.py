@@ -137,7 +137,9 @@ class TestDrawing:
         assert not function.asked
 
     def test_one_answer_to_everything_is_refused(self):
-        with pytest.raises(OptionError, match="answers 'common' on every row of 'rows'.*several answers"):
+        with pytest.raises(
+            OptionError, match="answers 'common' on every train or every test row of 'rows'.*several answers"
+        ):
             draw_sample(teacher(), data(0.0), RowLimits())
 
     def test_scores_are_never_balanced(self):

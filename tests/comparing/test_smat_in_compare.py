@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import didact
-from didact.comparing import training_run as cell_module
+from didact.comparing import cell as cell_module
 from didact.core.row import fingerprint_of
 from didact.errors import ExplanationWarning, OptionError, PlanError, TrainingError
 from didact.files.store import key_of
@@ -53,8 +53,8 @@ def test_one_temperature_is_fixed_and_rows_are_spared(compare):
     sharp = [one["trials"] for one in records if one["cell"]["explainer"] == "attention_all(sharpened)"]
     assert [[trial["options"] for trial in trials] for trials in sharp] == [[{"temperature": 0.5}]] * 2
     told = "\n".join(found.notes)
-    assert "the temperature is 0.5, fixed beforehand" in told
-    assert "Left out as the plan asks: matched, flattened." in told
+    assert "the temperature is fixed at 0.5 and not chosen on dev" in told
+    assert "Left out by skip_controls: matched, flattened." in told
 
 
 @pytest.mark.slow
@@ -155,13 +155,13 @@ def test_what_cannot_be_asked_is_told_before_anything_is_computed(compare, schoo
     with pytest.raises(PlanError) as told:
         compare(explainers=["smat(outr=dev)", "smat(outer=test)", "smat(family=attention)"])
     assert len(told.value.faults) == 3
-    with pytest.raises(PlanError, match="needs 8 rows to learn from"):
+    with pytest.raises(PlanError, match="needs at least 8 rows"):
         compare(explainers=["smat"], train_sizes=[6, 12], **SMALL)
     with pytest.raises(PlanError, match="needs gradients or attention"):
         compare(black_box(), data, ["smat"], ["native/attention"], **SMALL)
     found = compare(explainers=["smat", "gradient_norm"], students=["same/attention(send=top)"], **SMALL)
     assert "smat" not in found.explainers
-    assert any("sends whole" in note for note in found.notes)
+    assert any("attention(send=whole)" in note for note in found.notes)
 
 
 def test_learned_alone_it_is_a_method_and_an_explainer(compare, school, tmp_path):
@@ -234,24 +234,28 @@ def test_an_explainer_that_saw_the_test_rows_is_refused(compare, school):
     teacher, data = school()
     learned = didact.learn_smat(teacher, data, size=10, training=SMALL["training"])
     learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["test"][:3]]}
-    with pytest.raises(PlanError, match="learned from 3 of the rows in 'test'"):
+    with pytest.raises(PlanError, match="learned from 3 rows of the test split"):
         compare(explainers=[learned])
     learned.learned = {**learned.learned, "rows": [fingerprint_of([row]) for row in data["train"]]}
-    assert any("saw the teacher's answers to 30 rows" in note for note in compare(explainers=[learned], seeds=1).notes)
+    assert any(
+        "learned from the teacher's answers to 30 rows" in note for note in compare(explainers=[learned], seeds=1).notes
+    )
 
 
 def test_specs_have_one_spelling():
     assert parse_learner("smat( outer = dev )").label == "smat(outer=dev)"
     assert learner_of({}).label == "smat"
     assert learner_of({"outer": "dev", "members": None}).label == "smat(outer=dev)"
-    assert parse_learner("smat(outer=dev)").row("cotrained") == "smat(outer=dev, cotrained)"
+    assert parse_learner("smat(outer=dev)").companion_label("cotrained") == "smat(outer=dev, cotrained)"
 
 
 def test_keys_are_those_of_versions_that_chose_a_route_by_memory(caplog):
-    assert key_of(parse_learner("smat").facts()) == "01ba83b626931f76"
+    assert key_of(parse_learner("smat").identity()) == "01ba83b626931f76"
     assert (
-        key_of(parse_learner("smat(family=blend, route=difference)").facts()) == "c7d2478e7752fb59"
+        key_of(parse_learner("smat(family=blend, route=difference)").identity()) == "c7d2478e7752fb59"
     )  # since members mask (docs/decisions/030-one-perturbation-engine.md)
     assert not caplog.text
     assert parse_learner("smat(memory=8, outer=dev)") == parse_learner("smat(outer=dev)")
-    assert "memory: no longer an option of smat, and ignored. Choose route='difference'" in caplog.text
+    assert (
+        "memory: no longer an option of smat, and ignored. If memory is short, choose route='difference'" in caplog.text
+    )

@@ -173,7 +173,7 @@ class TestFaults:
 
     @pytest.fixture
     def unloaded(self, monkeypatch):
-        monkeypatch.setattr(module, "_loaded_data", lambda *_: pytest.fail("something was loaded"))
+        monkeypatch.setattr(module, "_load_data", lambda *_: pytest.fail("something was loaded"))
 
     @pytest.mark.usefixtures("unloaded")
     @pytest.mark.parametrize("kind", ["human", "a function", "native"])
@@ -182,7 +182,7 @@ class TestFaults:
         model, _ = school()
         function = didact.teacher_from_function(lambda texts: [[0.5, 0.5]] * len(texts), classes=["no", "yes"])
         teacher = {"human": "human", "a function": function, "native": model}[kind]
-        with pytest.raises(OptionError, match="'auto' spreads Hugging Face models.* is none"):
+        with pytest.raises(OptionError, match="'auto' spreads a Hugging Face model.* is not one"):
             ask(teacher, DATA, ["random"], device="auto")
 
     def test_a_native_teacher_by_name(self, folder, compare):

@@ -13,8 +13,8 @@ import pytest
 
 from didact.comparing import compare as module
 from didact.comparing import training
+from didact.comparing.cell import run_cell
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import run_cell
 from didact.errors import RecordError, TrainingError
 from didact.execution.process_pool import ProcessPool
 from didact.files.store import Store
@@ -207,7 +207,7 @@ class TestPlacesThatCannotBeWritten:
     @pytest.mark.parametrize("place", ["file", "file/below", "/proc/didact"])
     def test_are_refused_before_anything_is_loaded(self, compare, tmp_path, monkeypatch, place):
         (tmp_path / "file").write_text("")
-        for name in ("_loaded_data", "_loaded_teacher"):
+        for name in ("_load_data", "_load_teacher"):
             monkeypatch.setattr(module, name, lambda *_: pytest.fail("something was loaded"))
         with pytest.raises(RecordError, match="Could not write into .*Choose another place"):
             compare(out=tmp_path / place)
@@ -227,7 +227,7 @@ class TestPlacesThatCannotBeWritten:
             plain(descriptor)
 
         monkeypatch.setattr(atomic.os, "fsync", full)
-        with pytest.raises(RecordError, match="No space left.*is kept in .*give the same command again"):
+        with pytest.raises(RecordError, match="No space left.*Finished work is in .*run the same command again"):
             compare(seeds=1)
         monkeypatch.undo()
         assert list((tmp_path / "run").rglob("*.tmp")) == []
@@ -253,7 +253,12 @@ class TestPlacesThatCannotBeWritten:
             with pytest.raises(RecordError) as caught:
                 compare(seeds=1, out=disk / "run")
             text = str(caught.value)
-            for part in ("No space left", "2 of 5 cells are done", f"kept in {disk / 'run'}", "same command again"):
+            for part in (
+                "No space left",
+                "2 of 5 cells are done",
+                f"Finished work is in {disk / 'run'}",
+                "same command again",
+            ):
                 assert part in text
             (disk / "filler").unlink()
             assert len(list((disk / "run" / "cells").glob("*.json"))) == 2
@@ -275,7 +280,7 @@ class TestCtrlC:
             return run_cell(cell, run_inputs)
 
         monkeypatch.setattr(training, "run_cell", stopped)
-        with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are kept in .*give the same command again"):
+        with pytest.raises(KeyboardInterrupt, match="2 of 5 cells are stored in .*Run the same command again"):
             compare(seeds=1)
         assert not (tmp_path / "run" / "results.parquet").exists()
         monkeypatch.undo()

@@ -47,4 +47,4 @@ def test_the_schema_knows_every_entry_of_a_plan(script):
     training = entries.pop("training")
     assert {*entries, *training} <= set(properties)
     assert properties["max_length"]["group"] == "Model"
-    assert properties["seeds"]["description"] == "Number of seeds (default: 8), or a list."
+    assert properties["seeds"]["description"] == "Number of seeds, or a list as in 0,1,2 (default: 8)."

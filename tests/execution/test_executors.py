@@ -166,10 +166,10 @@ def test_files_of_another_machine_are_written_in_their_order(tmp_path):
 # The real worker's way of listening, without its imports.
 _ENDING = """
 import os, pathlib, sys, threading, time
-from didact.execution.worker import _listen
+from didact.execution.worker import _read_keys
 import queue
 asked = queue.Queue()
-threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+threading.Thread(target=_read_keys, args=(asked,), daemon=True).start()
 key = asked.get()
 (pathlib.Path(sys.argv[1]) / f"{key}-{os.getpid()}").write_text("")
 time.sleep(600)

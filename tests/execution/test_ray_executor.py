@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from didact.comparing import compare as module
+from didact.comparing.cell import Cell
 from didact.comparing.config import CompareConfig
 from didact.comparing.training import TrainingStage, TrainJobs
-from didact.comparing.training_run import Cell
 from didact.errors import (
     DidactError,
     MissingExtraError,
@@ -141,7 +141,7 @@ class TestOnANode:
         fetched = []
         fake = SimpleNamespace(get=lambda reference: fetched.append(reference) or reference)
         monkeypatch.setitem(sys.modules, "ray", fake)
-        task = ray_module._Task("run", "classroom/m.json", 1, "quick_worker")
+        task = ray_module._TaskInfo("run", "classroom/m.json", 1, "quick_worker")
         for key in ("a", "b", "fails"):
             files = {"classroom/m.json": b"{}", "explanations/x": b"!"}
             result = ray_module._run_job(task, Job(key, tuple(files), ("cells/none", f"cells/{key}.json")), files)
@@ -154,7 +154,7 @@ class TestOnANode:
         assert not node_folder("run").exists()
 
     def test_another_version_is_refused(self):
-        task = ray_module._Task("run", "m.json", 1, "quick_worker", version="0.0.1")
+        task = ray_module._TaskInfo("run", "m.json", 1, "quick_worker", version="0.0.1")
         with pytest.raises(UnsupportedError, match="didact 0.0.1.*Install the same version"):
             ray_module._run_job(task, Job("a"), {})
 
@@ -177,7 +177,7 @@ class TestRequests:
     def test_engines_by_name(self, compare):
         with pytest.raises(PlanError, match="rey.*ray"):
             compare(engine="rey")
-        with pytest.raises(OptionError, match="address and gpus are for a cluster"):
+        with pytest.raises(OptionError, match="address and gpus need a cluster"):
             compare(address="auto")
 
     @pytest.mark.parametrize("address", ["nonsense", "ray://host:1", ":7", "host:x", "host:70000"])
@@ -186,7 +186,7 @@ class TestRequests:
             pass
 
     def test_an_address_where_nobody_answers_is_told_before_anything_is_loaded(self, compare, monkeypatch):
-        monkeypatch.setattr(module, "_loaded_data", lambda *_: pytest.fail("something was loaded"))
+        monkeypatch.setattr(module, "_load_data", lambda *_: pytest.fail("something was loaded"))
         began = time.monotonic()
         with pytest.raises(RequestError, match="No Ray cluster could be reached at '127.0.0.1:1'.*ray start --head"):
             compare(engine="ray", address="127.0.0.1:1", workers=None)
@@ -227,10 +227,10 @@ class TestRecords:
         monkeypatch.setattr(
             "didact.comparing.training.load_completed", lambda *_: StoredRecord("b", "done", {"value": 0.7})
         )
-        stage._keep(failed, cell_of("b"))
+        stage._save_result(failed, cell_of("b"))
         assert not (tmp_path / "cells" / "b.txt").exists()
         monkeypatch.setattr("didact.comparing.training.load_completed", lambda *_: None)
-        stage._keep(failed, cell_of("b"))
+        stage._save_result(failed, cell_of("b"))
         assert (tmp_path / "cells" / "b.txt").exists()
 
     def test_that_cannot_be_written_are_told(self, tmp_path):
@@ -268,7 +268,7 @@ class TestRecords:
         for fine in (str(tmp_path / "bert"), "minilm", "owner/name", "learned", None):
             check(fine)
         with pytest.raises(
-            OptionError, match=r"starts from the folder 'bert'.*its full path, at which every machine has it"
+            OptionError, match=r"starts from the folder 'bert'.*an absolute path that exists on every machine"
         ):
             check("bert")
 
@@ -448,7 +448,7 @@ class TestExistingCluster:
         for node in nodes:
             found.remove_node(node, allow_graceful=False)
         thread.join(60)
-        assert "No node of the Ray cluster can do a cell any more" in said[0]
+        assert "No node of the Ray cluster can train a student any more" in said[0]
         assert "same command again" in said[0]
 
     def test_ctrl_c(self, two_nodes, folder, tmp_path):
@@ -468,7 +468,7 @@ class TestExistingCluster:
         run.send_signal(signal.SIGINT)
         said, told = run.communicate(timeout=60)
         assert run.returncode == 130, told
-        assert "give the same command again to go on" in told
+        assert "Run the same command again to resume" in told
         assert "Traceback" not in told
         assert said == ""
         done = subprocess.run(on_ray, capture_output=True, text=True, check=True)

@@ -117,7 +117,7 @@ class TestRuns:
         assert RemoteFolder(url).list() == before
         with pytest.raises(OptionError, match="contains a user name or password"):
             didact.forecast(*asked, out="s3://me:secret@bucket/run", **small)
-        with pytest.raises(OptionError, match="needs no cache"):
+        with pytest.raises(OptionError, match="cache is for runs at a URL"):
             didact.forecast(*asked, out=tmp_path / "run", cache=tmp_path / "second", **small)
 
     def test_damage_is_done_again_and_repaired(self, compare, counted, url, tmp_path):
@@ -233,7 +233,7 @@ class TestRuns:
             return real(self, path, value, **options) if ".didact-" in path else fails()
 
         monkeypatch.setattr(system, "pipe_file", first_ones)
-        with pytest.raises(RecordError, match="the line is dead.*complete and kept in .*cache.*same command again"):
+        with pytest.raises(RecordError, match="the line is dead.*complete in .*cache.*same command again"):
             compare(out=url, cache=tmp_path / "cache")
         monkeypatch.undo()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
@@ -260,7 +260,7 @@ class TestRuns:
         with contextlib.suppress(RecordError):  # at the end it may be told that the store lacks something
             compare(out=url, cache=tmp_path / "cache", eval_rows=4)
         assert results(tmp_path / "cache") == results(tmp_path / "local")
-        assert sum("Work goes on in" in one.message for one in caplog.records) == 1, "once, not at every call"
+        assert sum("The run continues in" in one.message for one in caplog.records) == 1, "once, not at every call"
         monkeypatch.undo()
 
     def test_looking_at_a_store_leaves_the_cache_of_a_run_alone(self, compare, url):
@@ -455,7 +455,7 @@ class TestRemote:
             is_url("s3:/bucket/run")
         with pytest.raises(OptionError, match="has no location"):
             check_url("s3://")
-        with pytest.raises(OptionError, match="needs no cache"):
+        with pytest.raises(OptionError, match="cache is for runs at a URL"):
             open_run_dir("runs/one", "somewhere")
         with pytest.raises(OptionError, match="cannot be opened"):
             RemoteFolder("nosuch://bucket/run")
@@ -533,7 +533,7 @@ def ended(run: "subprocess.Popen[str]") -> tuple[int, str]:
 
 def taken(said: str) -> int:
     """How many cells a run says that it took over."""
-    return int(next(line for line in said.splitlines() if "were taken over" in line).split(": ")[1].split()[0])
+    return int(next(line for line in said.splitlines() if "were downloaded" in line).split(": ")[1].split()[0])
 
 
 def check_no_secrets(*places: Path, words: list[str], objects: dict[str, bytes]) -> None:

@@ -122,7 +122,7 @@ def test_scores_of_another_teacher_are_told(school):
     maps = explain(teacher, data["explain"], "gradient_input")
     moved = replace(maps, fingerprints=dict(maps.fingerprints) | {"teacher": "0" * 16})
     found = learn_l2e(teacher, data, imitate=moved, **SMALL)
-    assert "are of another teacher" in found.learned["notes"][0]
+    assert "were computed for another teacher" in found.learned["notes"][0]
     notes = learn_l2e(teacher, data, imitate=maps, **SMALL).learned["notes"]
     assert not any("another teacher" in note for note in notes)
 
@@ -270,7 +270,7 @@ class TestCollecting:
         teacher, data = school()
         maps = explain(teacher, data["explain"], "occlusion")
         moved = replace(maps, offsets=maps.offsets + np.array([[0, 0]] * (len(maps.offsets) - 1) + [[1, 0]]))
-        with pytest.raises(DataError, match="do not stand on the teacher's tokens"):
+        with pytest.raises(DataError, match="do not match the teacher's tokens"):
             learn_l2e(teacher, data, imitate=moved, **SMALL)
         with pytest.raises(DataError, match="6 of 10 rows to learn from have no explanation.*the split 'explain'"):
             learn_l2e(teacher, data, imitate=maps[:4], **SMALL)
@@ -283,13 +283,13 @@ class TestCollecting:
         found = learn_l2e(teacher, data, imitate=replace(maps, scores=scores), **SMALL)
         assert found.learned["metrics"]["skipped_rows"] == 3
         assert "3 of 10 rows were left out" in found.learned["notes"][0]
-        with pytest.raises(TrainingError, match="nothing is left to imitate"):
+        with pytest.raises(TrainingError, match="there is nothing to imitate"):
             learn_l2e(teacher, data, imitate=replace(maps, scores=scores * 0), **SMALL)
 
     def test_explanations_of_other_classes(self, school):
         teacher, data = school()
         contrast = explain(teacher, data["explain"], "gradient_input", target="contrast")
-        with pytest.raises(DataError, match="of no class of the teacher"):
+        with pytest.raises(DataError, match="targets that are not classes of the teacher"):
             learn_l2e(teacher, data, imitate=contrast, **SMALL)
         gold = explain(teacher, data["explain"], "gradient_input", target=teacher.classes[0])
         with pytest.raises(OptionError, match="explains other classes"):
@@ -328,7 +328,7 @@ class TestRefusals:
             ({"preset": "papper"}, "paper"),
             ({"widht": 3}, "width"),
             ({"width": 6, "heads": 4}, "a multiple of heads"),
-            ({"size": 10_000}, "another size"),
+            ({"size": 10_000}, "Give a size"),
             ({"imitate": []}, "nothing to imitate"),
             ({"imitate": "kernal_shap"}, "kernel_shap"),
             ({"training": {"epoch": 3}}, "epochs"),
@@ -366,7 +366,7 @@ class TestRefusals:
 def test_few_rows(school):
     teacher, data = school()
     splits = {**data.splits, "explain": Split("explain", data["explain"].rows[:1])}
-    with pytest.raises(OptionError, match="two rows at least"):
+    with pytest.raises(OptionError, match="at least two rows"):
         learn_l2e(teacher, Dataset(data.name, data.task, splits, data.classes), imitate="occlusion", **SMALL)
 
 
@@ -376,7 +376,7 @@ def test_in_a_comparison(school, compare, tmp_path):
     found = compare(explainers=[str(tmp_path / "mine"), "lexicon"])
     assert {"mine", "lexicon"} <= set(found.explainers)
     assert not found.failed
-    assert any("saw the teacher's answers to 10 rows" in note for note in found.notes)
+    assert any("learned from the teacher's answers to 10 rows" in note for note in found.notes)
 
 
 class TestWarnings:

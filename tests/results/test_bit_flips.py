@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from didact.comparing.answer_file import AnswerFile
+from didact.comparing.cell import load_outputs
 from didact.comparing.compare import compare
 from didact.comparing.run_inputs import read_rows
-from didact.comparing.training_run import load_outputs
 from didact.core.function import FunctionTeacher
 from didact.core.outputs import Outputs
 from didact.data.load import load_data

@@ -1,4 +1,4 @@
-"""From a config, a teacher and data to a comparison that can be run: all choices made, all faults raised together."""
+"""Turns a config, a teacher and data into a `Setup`: makes all open choices and reports all faults at once."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,9 +30,12 @@ def assemble(
     sample: Sample | None = None,
     probe: bool = True,
 ) -> Setup:
-    """Choose what takes part, and try it on two rows before hours of work. Faults are raised together.
+    """Choose methods, rows and students, and try them on two rows before the long work starts.
 
-    `objects` are methods that the config cannot name. Without `probe` nothing is tried: for what was tried before.
+    `objects` are methods that the config cannot name. `probe=False` skips the trial, for a setup that was tried before.
+
+    Raises:
+        PlanError: lists every fault of the plan.
     """
     if teacher == "human":
         teacher = HumanTeacher(data.task, data.classes)
@@ -45,8 +48,8 @@ def assemble(
     choice = replace(choice, config=_with_sizes(choice.config, pool, sample, findings))
     config = choice.config
     students = _students(config, default_student(teacher, sample.data.task, config.base))
-    starts = _starts(students, config, teacher, sample.data, pool, findings)
-    setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, starts)
+    student_inits = _student_inits(students, config, teacher, sample.data, pool, findings)
+    setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, student_inits)
     if probe:
         setup = preflight(setup, choice, findings)
     if not setup.config.explainers and not objects:
@@ -56,41 +59,43 @@ def assemble(
 
 
 def _pool(methods: Sequence[ComparedMethod], teacher: Teacher, sample: Sample, findings: Findings) -> Pool:
-    """The rows that subsets are drawn from: those that the teacher and the explainers can speak of."""
+    """The rows that subsets are drawn from: those that the teacher can answer and the methods can explain."""
     rows = sample.data["train"].rows
     if any(is_spec(method.method) and str(method.method).partition("(")[0] == "human" for method in methods):
-        marked = tuple(row for row in rows if row.rationale is not None)
-        if len(marked) < len(rows):
-            findings.notes.append(f"{len(rows) - len(marked)} of {len(rows)} train rows have no rationale: left out.")
-        rows = marked
+        with_rationale = tuple(row for row in rows if row.rationale is not None)
+        if len(with_rationale) < len(rows):
+            findings.notes.append(
+                f"{len(rows) - len(with_rationale)} of {len(rows)} train rows have no rationale: left out."
+            )
+        rows = with_rationale
     rows = tuple(filter(teacher.knows, rows))
     return Pool(rows, None if sample.balance is None else tuple(sample.answers.labels(rows)))
 
 
 def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Findings) -> CompareConfig:
-    """The config with sizes that can be drawn."""
-    most = pool.largest_draw
-    sizes = config.train_sizes or (max(min(TRAIN_SIZE, most), 1),)
-    if max(sizes) > most and pool.labels is not None:
-        findings.notes.append(f"Only {most:,} rows can be drawn balanced: sizes above that are cut to it.")
-        sizes = tuple(sorted({min(size, most) for size in sizes}))
-    elif max(sizes) > most:
+    """The config with training sizes that the pool has rows for."""
+    largest = pool.largest_draw
+    sizes = config.train_sizes or (max(min(TRAIN_SIZE, largest), 1),)
+    if max(sizes) > largest and pool.labels is not None:
+        findings.notes.append(f"Only {largest:,} rows can be drawn balanced; larger sizes are reduced to that.")
+        sizes = tuple(sorted({min(size, largest) for size in sizes}))
+    elif max(sizes) > largest:
         findings.faults.append(
-            f"train_sizes: {max(sizes):,} rows were asked for, and {sample.data.name!r} has {most:,} to draw from. "
-            "Take smaller sizes."
+            f"train_sizes: {max(sizes):,} rows were asked for, but {sample.data.name!r} has only {largest:,} to draw "
+            "from. Use smaller sizes."
         )
     return config.with_fields(train_sizes=sizes)
 
 
 def _students(config: CompareConfig, default: StudentSpec) -> tuple[StudentSpec, ...]:
-    """The students of the config, with the architecture of the default one where it says so."""
+    """The students of the config, with the default architecture filled in."""
     return tuple(
         replace(student, architecture=default.architecture) if student.architecture == DEFAULT else student
         for student in config.students or (default,)
     )
 
 
-def _starts(
+def _student_inits(
     students: Sequence[StudentSpec],
     config: CompareConfig,
     teacher: Teacher,
@@ -98,11 +103,11 @@ def _starts(
     pool: Pool,
     findings: Findings,
 ) -> dict[str, StudentInit]:
-    """Where the students of each architecture start."""
-    starts: dict[str, StudentInit] = {}
+    """The initial weights of the students, by architecture."""
+    student_inits: dict[str, StudentInit] = {}
     for architecture in dict.fromkeys(student.architecture for student in students):
         try:
-            starts[architecture] = student_init(
+            student_inits[architecture] = student_init(
                 architecture,
                 teacher=teacher,
                 task=data.task,
@@ -114,14 +119,14 @@ def _starts(
             )
         except DidactError as error:
             findings.faults.append(f"students: {architecture}: {error}")
-    return starts
+    return student_inits
 
 
 def check_fit(teacher: Teacher, data: Dataset) -> None:
-    """Refuse a teacher and data of different tasks, and splits that would end a run half way."""
+    """Raise PlanError if teacher and data have different tasks, or if a split would make the run fail later."""
     findings = Findings()
     if teacher.task != data.task:
-        findings.faults.append(f"data: {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+        findings.faults.append(f"data: {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
     elif teacher.reads_labels and teacher.classes not in (None, data.classes):
         findings.faults.append("model: the teacher 'human' must have the classes of the data.")
     for split in ("train", "dev", "test"):
@@ -133,17 +138,17 @@ def check_fit(teacher: Teacher, data: Dataset) -> None:
 
 
 def _split_faults(teacher: Teacher, data: Dataset, split: str) -> list[str]:
-    """What would end a run half way, or pair answers with the wrong rows."""
+    """Faults of a split that would stop the run later, or pair answers with the wrong rows."""
     rows = data[split].rows
     faults = []
-    known = sum(teacher.knows(row) for row in rows)
-    least = 2 if split == "test" else 1
-    if known < least:
-        faults.append(f"{split!r} has {known} rows that the teacher can answer, and needs {least} at least.")
-    twice = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
-    if twice:
-        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, twice[:3]))}.")
-    blank = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
-    if blank:
-        faults.append(f"{len(blank)} rows in {split!r} are empty texts; leave them out: {', '.join(blank[:3])}.")
+    answerable = sum(teacher.knows(row) for row in rows)
+    minimum = 2 if split == "test" else 1
+    if answerable < minimum:
+        faults.append(f"{split!r} has {answerable} rows that the teacher can answer, but needs at least {minimum}.")
+    repeated_ids = [name for name, count in Counter(row.id for row in rows).items() if count > 1]
+    if repeated_ids:
+        faults.append(f"two rows in {split!r} share an id; ids must differ: {', '.join(map(str, repeated_ids[:3]))}.")
+    empty = [row.id for row in rows if row.image is None and not any(text.strip() for text in row.texts)]
+    if empty:
+        faults.append(f"{len(empty)} rows in {split!r} have no text; remove them: {', '.join(empty[:3])}.")
     return faults

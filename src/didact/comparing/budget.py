@@ -1,4 +1,4 @@
-"""Fits a comparison to a time budget: methods first, then numbers of rows, then samples. Sees time, never results."""
+"""Fits a plan to a time budget: drops slow methods first, then rows, then samples. Uses time only, never results."""
 
 import inspect
 from dataclasses import dataclass, replace
@@ -14,17 +14,17 @@ from didact.explainers.build import knows_option
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.registry import Spec, parse_spec
 
-TARGET: Final = 0.8  # share of the budget that is planned for: estimates err, and machines are shared
-METRIC_ROWS: Final = (20, 100)  # fewest and most rows that are scored with other metrics where the plan does not say
-_METRIC_SHARE: Final = 0.5  # of the time of all else that they may take without a budget
-_FEWEST_METHODS: Final = 2  # that stay, where didact chose them
+TARGET: Final = 0.8  # share of the budget to fill, a margin for errors of the estimate
+METRIC_ROWS: Final = (20, 100)  # minimum and maximum of eval_rows if the plan leaves it open
+_METRIC_SHARE: Final = 0.5  # time for metrics without a budget, relative to the rest of the run
+_FEWEST_METHODS: Final = 2  # that stay if didact chose the methods
 _FEWEST_SAMPLES: Final = {"samples": 100, "permutations": 4}
-_POOL: Final = 2  # rows that students' subsets are drawn from, as a multiple of their size
+_POOL: Final = 2  # size of the pool of training rows, relative to the largest subset
 
 
 @dataclass(frozen=True)
 class RowBudget:
-    """Numbers of rows that go together: to learn from, to choose epochs by, to test on, to score with metrics."""
+    """Numbers of rows that go together: for training, dev, test and other metrics."""
 
     size: int
     dev: int
@@ -42,40 +42,42 @@ ROW_BUDGETS: Final = (
     RowBudget(150, 50, 200, 20),
     RowBudget(100, 40, 150, 10),
 )
-_REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit at this level are left out
+_REFERENCE: Final = ROW_BUDGETS[3]  # methods that do not fit even with these rows are dropped
 
 
 def fit_plan(
-    setup: Setup, costs: Costs, asked: CompareConfig, *, workers: int, seconds: float, test: int | None = None
+    setup: Setup, costs: Costs, requested: CompareConfig, *, workers: int, seconds: float, test: int | None = None
 ) -> CompareConfig:
-    """The config of the setup with methods, rows and samples that take at most `seconds`.
+    """Reduce methods, rows and samples until the plan is estimated at `seconds` or less.
 
-    `asked` is the plan as it was given: the numbers that it names stay, and methods that it names go only where nothing
-    else helps. `left_out` says what had to go. `test` is the number of test rows that there are; the setup may hold
-    fewer.
+    `requested` is the plan as the user wrote it. Numbers that it names stay; methods that it names are dropped only if
+    nothing else helps. `left_out` of the result lists what was dropped. `test` is the number of test rows in the data;
+    the setup may hold fewer.
     """
-    return _Fitter(setup, costs, asked, workers, seconds, len(setup.data["test"]) if test is None else test).fit()
+    return _BudgetFitter(
+        setup, costs, requested, workers, seconds, len(setup.data["test"]) if test is None else test
+    ).fit()
 
 
 def metric_rows(setup: Setup, costs: Costs, *, workers: int) -> int:
-    """How many test rows are scored with other metrics without a budget: at most half as long as all else takes."""
-    fewest, most = METRIC_ROWS
+    """`eval_rows` without a budget: as many as take at most half as long as the rest of the run, or a minute."""
+    minimum, maximum = METRIC_ROWS
     test = len(setup.data["test"])
-    rest = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, measured=0)))
-    for rows in range(min(most, test), min(fewest, test), -10):
-        whole = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, measured=rows)))
-        if whole - rest <= max(60.0, _METRIC_SHARE * rest):
+    base_seconds = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, eval_rows=0)))
+    for rows in range(min(maximum, test), min(minimum, test), -10):
+        seconds = total_seconds(stages(setup, costs, Workload.of(setup, workers=workers, eval_rows=rows)))
+        if seconds - base_seconds <= max(60.0, _METRIC_SHARE * base_seconds):
             return rows
-    return min(fewest, test)
+    return min(minimum, test)
 
 
-class _Fitter:
-    """`methods` are those of the plan that are still in; `shares` the part of its samples that a method keeps."""
+class _BudgetFitter:
+    """State of the search. `methods` are those still in the plan, `shares` the fraction of samples each one keeps."""
 
     def __init__(
-        self, setup: Setup, costs: Costs, asked: CompareConfig, workers: int, seconds: float, test: int
+        self, setup: Setup, costs: Costs, requested: CompareConfig, workers: int, seconds: float, test: int
     ) -> None:
-        self.setup, self.costs, self.asked, self.test = setup, costs, asked, test
+        self.setup, self.costs, self.requested, self.test = setup, costs, requested, test
         self.workers, self.seconds = max(workers, 1), seconds
         self.methods = list(setup.config.explainers)
         self.shares = dict.fromkeys(self.methods, 1.0)
@@ -83,88 +85,87 @@ class _Fitter:
 
     def fit(self) -> CompareConfig:
         if self.setup.defaults:
-            self._drop_methods(_REFERENCE, fewest=_FEWEST_METHODS)
-        level = next((level for level in ROW_BUDGETS if self._fits(level)), ROW_BUDGETS[-1])
-        self._draw_fewer_samples(level)
-        self._drop_methods(level, fewest=1)
-        spent = self._seconds_of(level)
-        if spent > self.seconds:
+            self._drop_methods(_REFERENCE, minimum=_FEWEST_METHODS)
+        row_budget = next((row_budget for row_budget in ROW_BUDGETS if self._fits(row_budget)), ROW_BUDGETS[-1])
+        self._draw_fewer_samples(row_budget)
+        self._drop_methods(row_budget, minimum=1)
+        estimate = self._seconds_of(row_budget)
+        if estimate > self.seconds:
             self.left_out.append(
-                f"The smallest plan is estimated at {format_duration(spent)}, and the budget leaves "
-                f"{format_duration(self.seconds)}: "
-                f"{self._remedy()}."
+                f"The smallest plan is estimated at {format_duration(estimate)}, but the budget leaves "
+                f"{format_duration(self.seconds)}: {self._advice()}."
             )
-        sized = self._sized(level)
-        explainers = tuple(_with_share(name, self.shares[name]) for name in self.methods)
-        return sized.with_fields(explainers=explainers, left_out=tuple(self.left_out))
+        config = self._with_row_budget(row_budget)
+        explainers = tuple(_with_sample_share(name, self.shares[name]) for name in self.methods)
+        return config.with_fields(explainers=explainers, left_out=tuple(self.left_out))
 
-    def _remedy(self) -> str:
-        """What helps where even the smallest plan takes too long. One method is left by then."""
-        less = [
+    def _advice(self) -> str:
+        """What to change if even the smallest plan takes too long. Only one method is left by then."""
+        options = [
             f"fewer {name}" for name, count in (
-                ("students", len(self.setup.config.students)), ("seeds", len(self.asked.seeds)),
-                ("sizes", len(self.asked.train_sizes)),
+                ("students", len(self.setup.config.students)), ("seeds", len(self.requested.seeds)),
+                ("sizes", len(self.requested.train_sizes)),
             ) if count > 1
         ]  # fmt: skip
-        return " or ".join(["give more time", *less])
+        return " or ".join(["give more time", *options])
 
-    def _drop_methods(self, level: RowBudget, *, fewest: int) -> None:
-        """Leave out the slowest method until the plan fits or only `fewest` are left."""
-        while len(self.methods) > fewest and not self._fits(level):
+    def _drop_methods(self, row_budget: RowBudget, *, minimum: int) -> None:
+        """Drop the slowest method until the plan fits or only `minimum` methods are left."""
+        while len(self.methods) > minimum and not self._fits(row_budget):
             slowest = max(self.methods, key=lambda name: self.costs.explain.get(name, 0.0) * self.shares[name])
-            before = self._seconds_of(level)
+            before = self._seconds_of(row_budget)
             self.methods.remove(slowest)
-            spared = before - self._seconds_of(level)
-            self.left_out.append(f"{slowest} (about {format_duration(spared)} to explain, train with and score).")
+            saved = before - self._seconds_of(row_budget)
+            self.left_out.append(f"{slowest} (about {format_duration(saved)} to explain, train with and score).")
 
-    def _draw_fewer_samples(self, level: RowBudget) -> None:
-        """Halve the samples of methods that draw some until the plan fits."""
-        while not self._fits(level):
-            able = [name for name in self.methods if _can_halve(name, self.shares[name])]
-            if not able:
+    def _draw_fewer_samples(self, row_budget: RowBudget) -> None:
+        """Halve the samples of all sampling methods until the plan fits or no method can go lower."""
+        while not self._fits(row_budget):
+            halvable = [name for name in self.methods if _can_halve(name, self.shares[name])]
+            if not halvable:
                 break
-            for name in able:
+            for name in halvable:
                 self.shares[name] /= 2
-        changed = [(name, _with_share(name, share)) for name, share in self.shares.items() if share < 1]
+        changed = [(name, _with_sample_share(name, share)) for name, share in self.shares.items() if share < 1]
         self.left_out += [f"{name} draws fewer samples than usual: {new}." for name, new in changed]
 
-    def _fits(self, level: RowBudget) -> bool:
-        return self._seconds_of(level) <= self.seconds
+    def _fits(self, row_budget: RowBudget) -> bool:
+        return self._seconds_of(row_budget) <= self.seconds
 
-    def _seconds_of(self, level: RowBudget) -> float:
-        sized = self._sized(level)
-        gone = set(self.setup.config.explainers) - set(self.methods)
-        labels = tuple(one.label for one in self.setup.methods if one.label not in gone)
+    def _seconds_of(self, row_budget: RowBudget) -> float:
+        config = self._with_row_budget(row_budget)
+        dropped = set(self.setup.config.explainers) - set(self.methods)
+        labels = tuple(method.label for method in self.setup.methods if method.label not in dropped)
         work = Workload(
-            labels, sized.train_sizes, len(sized.seeds), self._used(sized),
-            sized.dev_rows or len(self.setup.data["dev"]),
-            sized.test_rows or self.test, sized.eval_rows or 0, self.workers,
+            labels, config.train_sizes, len(config.seeds), self._explained_rows(config),
+            config.dev_rows or len(self.setup.data["dev"]),
+            config.test_rows or self.test, config.eval_rows or 0, self.workers,
         )  # fmt: skip
         explain = {name: cost * self.shares.get(name, 1.0) for name, cost in self.costs.explain.items()}
         return total_seconds(stages(self.setup, replace(self.costs, explain=explain), work))
 
-    def _sized(self, level: RowBudget) -> CompareConfig:
-        """The plan with the numbers of rows of a level; those that were asked for stay."""
-        asked, setup = self.asked, self.setup
+    def _with_row_budget(self, row_budget: RowBudget) -> CompareConfig:
+        """The plan with these numbers of rows; numbers that the user named stay."""
+        requested, setup = self.requested, self.setup
         dev, test = len(setup.data["dev"]), self.test
-        sizes = asked.train_sizes or (min(level.size, max(setup.config.train_sizes)),)
-        pool = _POOL * max(sizes)
+        sizes = requested.train_sizes or (min(row_budget.size, max(setup.config.train_sizes)),)
+        pool_size = _POOL * max(sizes)
         return setup.config.with_fields(
             train_sizes=sizes,
-            seeds=asked.seeds,
-            train_rows=asked.train_rows or (pool if pool < len(setup.pool) else None),
-            dev_rows=asked.dev_rows or (level.dev if level.dev < dev else None),
-            test_rows=asked.test_rows or min(level.test, test),
-            eval_rows=min(level.metrics, test) if asked.eval_rows is None else asked.eval_rows,
+            seeds=requested.seeds,
+            train_rows=requested.train_rows or (pool_size if pool_size < len(setup.pool) else None),
+            dev_rows=requested.dev_rows or (row_budget.dev if row_budget.dev < dev else None),
+            test_rows=requested.test_rows or min(row_budget.test, test),
+            eval_rows=min(row_budget.metrics, test) if requested.eval_rows is None else requested.eval_rows,
         )
 
-    def _used(self, sized: CompareConfig) -> int:
-        pool = min(sized.train_rows or len(self.setup.pool), len(self.setup.pool))
-        return expected_used(pool, max(sized.train_sizes), len(sized.seeds))
+    def _explained_rows(self, config: CompareConfig) -> int:
+        pool_size = min(config.train_rows or len(self.setup.pool), len(self.setup.pool))
+        return expected_used(pool_size, max(config.train_sizes), len(config.seeds))
 
 
-def _samples(method: str) -> tuple[Spec, str, int] | None:
-    """A method that draws samples: its spec, the option that says how many, and its value."""
+def _sampling_option(method: str) -> tuple[Spec, str, int] | None:
+    """For a method that draws samples: its spec, the name of the option and its value. Otherwise None."""
     try:
         spec = parse_spec(method)
     except DidactError:  # a file or a folder
@@ -180,14 +181,14 @@ def _samples(method: str) -> tuple[Spec, str, int] | None:
 
 
 def _can_halve(method: str, share: float) -> bool:
-    drawn = _samples(method)
-    return drawn is not None and int(drawn[2] * share / 2) >= _FEWEST_SAMPLES[drawn[1]]
+    sampling = _sampling_option(method)
+    return sampling is not None and int(sampling[2] * share / 2) >= _FEWEST_SAMPLES[sampling[1]]
 
 
-def _with_share(method: str, share: float) -> str:
-    """The method with that share of its samples."""
-    drawn = _samples(method)
-    if drawn is None or share == 1:
+def _with_sample_share(method: str, share: float) -> str:
+    """The method with this fraction of its samples."""
+    sampling = _sampling_option(method)
+    if sampling is None or share == 1:
         return method
-    spec, option, value = drawn
+    spec, option, value = sampling
     return str(Spec(spec.name, {**spec.options, option: int(value * share)}))

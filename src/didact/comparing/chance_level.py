@@ -1,4 +1,4 @@
-"""Whether the students of a comparison learned anything about the teacher. If not, it says nothing of explanations."""
+"""Checks whether students predict the teacher better than a constant answer. If not, a comparison says nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from didact.results.run_record import ColumnInfo
 
 @dataclass(frozen=True)
 class ChanceLevel:
-    """What a student reaches that always gives the teacher's most frequent answer, row by row.
+    """The result of a student that always gives the teacher's most frequent answer (scikit-learn: DummyClassifier).
 
-    A correlation has the floor 0, of a constant answer. `strata` are the teacher's classes where all count the same.
+    `rows` is its agreement on each test row. For a correlation the chance level is 0, and `reference` holds the
+    teacher's answers. `strata` are the teacher's classes if all classes have the same weight.
     """
 
     rows: Float[np.ndarray, " row"]
@@ -26,8 +27,10 @@ class ChanceLevel:
 
     @classmethod
     def of_classes(cls, labels: Int[np.ndarray, " row"], classes: Sequence[str], *, balanced: bool) -> "ChanceLevel":
-        most = int(np.bincount(labels).argmax())
-        return cls((labels == most).astype(np.float64), classes[most], labels, None, labels if balanced else None)
+        majority = int(np.bincount(labels).argmax())
+        return cls(
+            (labels == majority).astype(np.float64), classes[majority], labels, None, labels if balanced else None
+        )
 
     @classmethod
     def of_values(cls, reference: Float[np.ndarray, " row"]) -> "ChanceLevel":
@@ -41,55 +44,62 @@ class ChanceLevel:
 def columns_above_chance(
     scores: Scores,
     columns: Sequence[tuple[str, int]],
-    floor: ChanceLevel | None,
+    chance_level: ChanceLevel | None,
     *,
     controls: Sequence[str],
 ) -> list[ColumnInfo]:
-    """For every column, whether any of its students beat the floor by their interval.
+    """For every column, whether the interval of any arm is above the chance level.
 
-    Students without explanations are judged at 95 %, those of the methods at 95 % for all of them together
-    (Bonferroni): a method that teaches what answers alone do not is a finding, one lucky arm is not.
+    The arm without explanations is tested at 95 %, the arms of the methods at 95 % jointly (Bonferroni), so one lucky
+    arm among many methods does not count.
     """
-    return [_judge(scores, student, size, floor, controls) for student, size in columns]
+    return [_column_info(scores, student, size, chance_level, controls) for student, size in columns]
 
 
-def _judge(scores: Scores, student: str, size: int, floor: ChanceLevel | None, controls: Sequence[str]) -> ColumnInfo:
+def _column_info(
+    scores: Scores, student: str, size: int, chance_level: ChanceLevel | None, controls: Sequence[str]
+) -> ColumnInfo:
     arms = {
         name: list(by_seed.values())
-        for (name, own_student, own_size), by_seed in scores.items()
-        if (own_student, own_size) == (student, size) and by_seed and (name == "none" or name not in controls)
+        for (name, arm_student, arm_size), by_seed in scores.items()
+        if (arm_student, arm_size) == (student, size) and by_seed and (name == "none" or name not in controls)
     }
-    if floor is None or not arms:
+    if chance_level is None or not arms:
         return ColumnInfo(student, size, None)
-    if all(_answers_one_class(row, floor) for rows in arms.values() for row in rows):
-        return ColumnInfo(student, size, False, "every student gives one and the same answer to all test rows")
-    methods = max(len(arms) - ("none" in arms), 1)
+    if all(_answers_one_class(row, chance_level) for rows in arms.values() for row in rows):
+        return ColumnInfo(student, size, False, "every student gives the same answer to all test rows")
+    method_count = max(len(arms) - ("none" in arms), 1)
     for name, rows in arms.items():
-        level = 0.95 if name == "none" else 1 - 0.05 / methods
-        if _beats(rows, floor, level):
+        level = 0.95 if name == "none" else 1 - 0.05 / method_count
+        if _is_above_chance(rows, chance_level, level):
             return ColumnInfo(student, size, True)
     best = max(
-        float(np.mean([simulability(row, floor.reference, floor.strata) for row in rows])) for rows in arms.values()
+        float(np.mean([simulability(row, chance_level.reference, chance_level.strata) for row in rows]))
+        for rows in arms.values()
     )
-    if floor.reference is not None:
-        reason = f"no student's answers correlate with the model's by their interval (best mean r {best:.3f})"
-    else:
-        what = "balanced agreement" if floor.strata is not None else "agreement"
+    if chance_level.reference is not None:
         reason = (
-            f"students (controls aside) reach {100 * best:.1f} % {what} with the model at best, not above the "
-            f"{100 * floor.value:.1f} % of always answering {floor.answer!r} by their interval"
+            f"the answers of no student correlate with the model's: no interval is above 0 (best mean r {best:.3f})"
+        )
+    else:
+        measure = "balanced agreement" if chance_level.strata is not None else "agreement"
+        reason = (
+            f"students (without controls) reach at most {100 * best:.1f} % {measure} with the model, and no interval "
+            f"is above the {100 * chance_level.value:.1f} % of always answering {chance_level.answer!r}"
         )
     return ColumnInfo(student, size, False, reason)
 
 
-def _beats(rows: Sequence[Float[np.ndarray, " row"]], floor: ChanceLevel, level: float) -> bool:
-    contrast = contrast_of(rows, [floor.rows] * len(rows), floor.reference, floor.strata)
+def _is_above_chance(rows: Sequence[Float[np.ndarray, " row"]], chance_level: ChanceLevel, level: float) -> bool:
+    contrast = contrast_of(rows, [chance_level.rows] * len(rows), chance_level.reference, chance_level.strata)
     return contrast.interval(level)[0] > 0
 
 
-def _answers_one_class(row: Float[np.ndarray, " row"], floor: ChanceLevel) -> bool:
-    """Whether the rows that a student has right are just those of one class, or none."""
-    if floor.labels is None:
+def _answers_one_class(row: Float[np.ndarray, " row"], chance_level: ChanceLevel) -> bool:
+    """Whether the student's correct rows are exactly those of one class, or none at all."""
+    if chance_level.labels is None:
         return bool(np.ptp(row) == 0)
-    right = row > 0
-    return not right.any() or any(np.array_equal(right, floor.labels == label) for label in np.unique(floor.labels))
+    correct = row > 0
+    return not correct.any() or any(
+        np.array_equal(correct, chance_level.labels == label) for label in np.unique(chance_level.labels)
+    )

@@ -1,4 +1,4 @@
-"""Which explanations teach: students taught with each, and compared on rows they never saw."""
+"""`didact.compare` and `didact.forecast`: which explanations help students predict a model."""
 
 import contextlib
 import os
@@ -45,30 +45,40 @@ def compare(
 ) -> Comparison:
     """Rank explanation methods by how much they help students predict the teacher.
 
-    `teacher` and `data` are objects or names; `explainers` are names with options, explainers, callables, explanations
-    or files of them. The controls none, random, trivial and (where there are rationales) human are always there.
-    `students` are names with options, strategies, architectures, or pairs (architecture, strategy).
-    `fields` are the fields of `CompareConfig`; a config (`compare(config)`) or a TOML file (`plan`) says the same, and
-    what is given here wins over both.
+    Args:
+        teacher: the model to explain: an object, a folder or a hub name.
+        data: a data set, or the name of one.
+        explainers: names with options, explainers, callables, explanations, or files of explanations. The controls
+            none, random, trivial and (if the data have rationales) human are added.
+        students: names with options, strategies, architectures, or pairs (architecture, strategy).
+        config: all options as one object, also accepted as `compare(config)`. Arguments override it.
+        **fields: fields of `CompareConfig`. `plan` names a TOML file of them; arguments override the file.
 
-    With `out` every cell is kept, and the same call goes on where a run was stopped; it is a folder or a URL such as
-    s3://bucket/run, with a folder `cache` on this machine to work in (docs/scale.md). `workers` processes share the
-    cells (as many as there are cores); 0 does them in this process. With `engine="ray"` a Ray cluster does them: the
-    one at `address`, or one started here for the run; docs/scale.md says more. `gpus` is the share of a GPU that a cell
-    takes there where the device is cuda. A function that is resumed is asked again about `recheck` rows (8) that it
-    answered before; other answers than then are an error.
+    With `out`, a folder or a URL such as s3://bucket/run, every cell is stored, and the same call resumes a stopped
+    run. A run at a URL works in the local folder `cache` (docs/scale.md). `workers` processes train students (default:
+    one per core; 0 trains in this process). `engine="ray"` uses the Ray cluster at `address`, or starts one for the
+    run; `gpus` is the share of a GPU per student there. If the teacher is a function, resuming asks it again for
+    `recheck` stored answers (8).
+
+    Returns:
+        The table of gains with its intervals, and everything it was computed from.
+
+    Raises:
+        PlanError: the options have faults; lists all of them, before anything is computed.
+        OptionError: an option is invalid here, or a function answers otherwise than it did before.
+        RecordError: a file could not be read or written.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
     if plan.out is not None:
         return run_config(plan, objects)
     folder = tempfile.mkdtemp(prefix="didact-")
     try:
-        comparison = run_config(plan.with_fields(out=Path(folder)), objects, keeps=False)
+        comparison = run_config(plan.with_fields(out=Path(folder)), objects, persistent=False)
         comparison = replace(comparison, is_temporary=True)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(comparison, shutil.rmtree, folder, ignore_errors=True)  # it lives as long as its comparison
+    weakref.finalize(comparison, shutil.rmtree, folder, ignore_errors=True)  # the folder is removed with the comparison
     return comparison
 
 
@@ -81,20 +91,21 @@ def forecast(
     config: CompareConfig | None = None,
     **fields: Unpack[CompareFields],
 ) -> Forecast:
-    """What `compare` would take with the same arguments: runs, those that are done, and the time.
+    """Estimate what `compare` would take with the same arguments: training runs, those already done, and time.
 
-    Teacher and data are loaded and the plan is checked, as they would be; then every method explains a batch and every
-    kind of student learns for one epoch. Nothing is stored. What `out` holds already takes no more time; where that is
-    a URL, it is fetched into `cache` to find out. docs/scale.md tells how near it comes.
+    Loads teacher and data and checks the plan as `compare` does; then every method explains a batch and every kind of
+    student trains for one epoch. Nothing is stored. Results that `out` already holds cost no time; a run at a URL is
+    fetched into `cache`. docs/scale.md reports the accuracy of the estimates.
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
-    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as nowhere:  # as `compare`, which keeps nothing then
-        return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(nowhere) / "run"), objects)
+    # Without `out`, nothing is stored, as in `compare`.
+    with tempfile.TemporaryDirectory(prefix="didact-forecast-") as temporary:
+        return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(temporary) / "run"), objects)
 
 
 @dataclass(frozen=True)
-class Objects:
-    """What a config cannot hold: a teacher, a data set and methods that are objects."""
+class PlanObjects:
+    """Arguments that a config cannot hold: a teacher, a data set and methods that are objects."""
 
     teacher: Any = None
     data: Any = None
@@ -108,8 +119,8 @@ def _request(
     students: Sequence[Any] | None,
     config: CompareConfig | None,
     fields: Mapping[str, object],
-) -> tuple[CompareConfig, Objects]:
-    """The config of a call, and the objects beside it."""
+) -> tuple[CompareConfig, PlanObjects]:
+    """Split the arguments of a call into a config and objects."""
     if isinstance(teacher, CompareConfig):
         config, teacher = teacher, None
     entries: dict[str, object] = {} if config is None else config.explicit_fields()
@@ -118,142 +129,142 @@ def _request(
         entries["students"] = students
     methods: tuple[Method, ...] = ()
     if isinstance(explainers, list | tuple):
-        named = [str(method) if isinstance(method, Path) else method for method in explainers]
-        methods = tuple(method for method in named if not isinstance(method, str | int | float | None))
-        entries["explainers"] = [method for method in named if isinstance(method, str | int | float | None)]
+        requested = [str(method) if isinstance(method, Path) else method for method in explainers]
+        methods = tuple(method for method in requested if not isinstance(method, str | int | float | None))
+        entries["explainers"] = [method for method in requested if isinstance(method, str | int | float | None)]
     elif explainers is not None:
         entries["explainers"] = explainers
-    objects = Objects(
+    objects = PlanObjects(
         None if isinstance(teacher, str | Path) else teacher, None if isinstance(data, str | Path) else data, methods
     )
-    explicit_fields = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
+    arguments = {"model": (teacher, objects.teacher), "data": (data, objects.data)}
     entries |= {
-        name: str(value)
-        for name, (value, instance) in explicit_fields.items()
-        if value is not None and instance is None
+        name: str(value) for name, (value, instance) in arguments.items() if value is not None and instance is None
     }
-    instances = [name for name, (_, instance) in explicit_fields.items() if instance is not None]
+    instances = [name for name, (_, instance) in arguments.items() if instance is not None]
     plan = CompareConfig.of(entries, objects=instances)
     return plan.with_fields(**dict.fromkeys(instances)), objects
 
 
-def forecast_config(plan: CompareConfig, objects: Objects = Objects()) -> Forecast:  # noqa: B008 - it is frozen
-    """What it would take to carry out a plan."""
-    began = time.perf_counter()
-    executor, place = _executor(plan), _place(plan, objects)
-    if is_url(place.name):  # a folder is made when there is something to keep
-        place.check()
-    with _opened(executor):
-        place.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
-        prepared = _prepared(plan, objects, executor, place, place.folder, began, is_forecast=True)
+def forecast_config(plan: CompareConfig, objects: PlanObjects = PlanObjects()) -> Forecast:  # noqa: B008 - it is frozen
+    """Estimate what running a plan would take."""
+    started = time.perf_counter()
+    executor, directory = _executor(plan), _run_directory(plan, objects)
+    if is_url(directory.name):  # a local folder is created once there is something to store
+        directory.check()
+    with _as_context(executor):
+        directory.pull("cells/*", "classroom/rows-*", "explanations/*", "measured.json")
+        prepared = _prepare_run(plan, objects, executor, directory, directory.folder, started, is_forecast=True)
     assert prepared.forecast is not None
     return prepared.forecast
 
 
-def _prepared(
+def _prepare_run(
     plan: CompareConfig,
-    objects: Objects,
+    objects: PlanObjects,
     executor: Executor,
-    place: RunDirectory,
+    directory: RunDirectory,
     folder: Path | None,
-    began: float,
+    started: float,
     *,
     is_forecast: bool = False,
 ) -> Prepared:
-    """Data and teacher loaded, and all that the plan leaves open chosen."""
-    data, teacher = _loaded_data(plan, objects), _loaded_teacher(plan, objects)
-    cut = () if data.all_rows is None else data.split_notes  # how a file was cut is said when rows are chosen
-    announce((f"note: {note}" for note in data.notes if note not in cut), shown=plan.progress)
-    place.pull("plan.toml", "classroom/answers-*")
+    """Load data and teacher, and choose everything that the plan leaves open."""
+    data, teacher = _load_data(plan, objects), _load_teacher(plan, objects)
+    cut_notes = () if data.all_rows is None else data.split_notes  # `prepare` reports how a file was cut
+    announce((f"note: {note}" for note in data.notes if note not in cut_notes), shown=plan.progress)
+    directory.pull("plan.toml", "classroom/answers-*")
     workers, methods = executor.max_concurrency(), objects.methods
-    return prepare(plan, teacher, data, methods, folder=folder, workers=workers, began=began, is_forecast=is_forecast)
+    return prepare(
+        plan, teacher, data, methods, folder=folder, workers=workers, started=started, is_forecast=is_forecast
+    )
 
 
 def run_config(
     plan: CompareConfig,
-    objects: Objects = Objects(),  # noqa: B008 - it is frozen
+    objects: PlanObjects = PlanObjects(),  # noqa: B008 - it is frozen
     *,
-    keeps: bool = True,
+    persistent: bool = True,
     command: str = "",
 ) -> Comparison:
-    """Carry out a plan.
+    """Run a plan.
 
-    Without `keeps` the folder is a temporary one: nothing is scored that only a report would show.
+    `persistent=False` marks the folder as temporary: metrics that only a report would show are not computed.
     """
-    began = time.perf_counter()
-    executor, place = _executor(plan), _place(plan, objects)
-    with _new_folder(place), _opened(executor), place:
-        prepared = _prepared(plan, objects, executor, place, place.folder if keeps else None, began)
+    started = time.perf_counter()
+    executor, directory = _executor(plan), _run_directory(plan, objects)
+    with _checked_folder(directory), _as_context(executor), directory:
+        prepared = _prepare_run(plan, objects, executor, directory, directory.folder if persistent else None, started)
         if prepared.forecast is not None:
             announce(prepared.forecast.summary, shown=plan.progress)
             announce((f"note: {note}" for note in prepared.forecast.notes), shown=plan.progress)
-        runner = ComparisonRunner(prepared.setup, place, progress=plan.progress, command=command)
+        runner = ComparisonRunner(prepared.setup, directory, progress=plan.progress, command=command)
         return runner.run(executor)
 
 
 @contextlib.contextmanager
-def _new_folder(place: RunDirectory) -> Iterator[None]:
-    """The place of a run, checked. Folders that were made for a run that is then refused are removed."""
-    folder = place.folder.absolute()
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    place.check()
+def _checked_folder(directory: RunDirectory) -> Iterator[None]:
+    """Check that the run can be written. Folders created for a run that is then refused are removed."""
+    folder = directory.folder.absolute()
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    directory.check()
     try:
         yield
     except RequestError:
-        with contextlib.suppress(OSError):  # what holds anything stays
-            for path in made:
+        with contextlib.suppress(OSError):  # a folder that is not empty stays
+            for path in created:
                 path.rmdir()
         raise
 
 
-def _place(plan: CompareConfig, objects: Objects) -> RunDirectory:
-    """Where the run is kept; an error for a device that it cannot be computed on."""
+def _run_directory(plan: CompareConfig, objects: PlanObjects) -> RunDirectory:
+    """Open the directory of the run. Raises OptionError or UnsupportedError if the device or precision is unusable."""
     if plan.device == AUTO:
-        _check_spreadable(plan, objects.teacher)
+        _check_can_spread(plan, objects.teacher)
     check_trainable(plan.precision, parse_device(plan.student_device))
-    if plan.engine == "local":  # machines of a cluster have what they have
+    if plan.engine == "local":  # on a cluster, other machines have the device
         checked_device(plan.student_device)
-    # Some systems refuse some signs in names of folders.
+    # Windows does not allow these characters in folder names.
     out = plan.out or Path("runs") / ("compare-" + re.sub(r'[\\/:*?"<>|]', "-", str(plan.data)))
     return open_run_dir(out, plan.cache)
 
 
-def _check_spreadable(plan: CompareConfig, teacher: Any) -> None:
-    """An error if the teacher can be none that is spread. What a folder holds is known when it is opened."""
-    is_made = isinstance(teacher, Predictor)
-    if plan.model == "human" or (is_made and not getattr(teacher, "can_dispatch", False)):
+def _check_can_spread(plan: CompareConfig, teacher: Any) -> None:
+    """Raise if the teacher cannot be spread over devices. A folder is checked when it is loaded."""
+    is_loaded = isinstance(teacher, Predictor)
+    if plan.model == "human" or (is_loaded and not getattr(teacher, "can_dispatch", False)):
         name = plan.model if teacher is None else teacher.name
         raise OptionError(
-            f"Device 'auto' spreads Hugging Face models that one device cannot hold, and the teacher {name!r} is none. "
-            "Name the device of its students: cpu, cuda or mps."
+            f"Device 'auto' spreads a Hugging Face model over several devices, and the teacher {name!r} is not one. "
+            "Choose the device of its students: cpu, cuda or mps."
         )
-    if teacher is None:  # one that was spread already needs nobody to spread it
+    if teacher is None:  # an object is already placed on its devices
         check_accelerate()
 
 
-def _opened(executor: Executor) -> contextlib.AbstractContextManager[Any]:
+def _as_context(executor: Executor) -> contextlib.AbstractContextManager[Any]:
     return executor if isinstance(executor, contextlib.AbstractContextManager) else contextlib.nullcontext()
 
 
-def _loaded_data(plan: CompareConfig, objects: Objects) -> Dataset:
+def _load_data(plan: CompareConfig, objects: PlanObjects) -> Dataset:
     if objects.data is not None:
         return objects.data if isinstance(objects.data, Dataset) else load_data(objects.data)
     return load_data(plan.data, columns=plan.columns or None, data_dir=plan.data_dir, seed=plan.data_seed)
 
 
-def _loaded_teacher(plan: CompareConfig, objects: Objects) -> Any:
+def _load_teacher(plan: CompareConfig, objects: PlanObjects) -> Any:
     teacher = objects.teacher
     if teacher is not None:
         fixed = ("task", "max_length", "truncate", "revision") if isinstance(teacher, Predictor) else ("revision",)
-        late = [name for name in fixed if getattr(plan, name)]
-        if late:
+        conflicting = [name for name in fixed if getattr(plan, name)]
+        if conflicting:
             raise OptionError(
-                f"{', '.join(late)} cannot be asked of a teacher that is made already. Load it with what it is to "
-                "have (didact.load_teacher), or name its folder."
+                f"{', '.join(conflicting)} cannot be changed on a teacher that is already loaded. Pass them to "
+                "didact.load_teacher, or give the teacher's folder or name."
             )
         return load_teacher(teacher, **plan.pick("task", "max_length", "truncate"))
     if plan.model == "human":
-        return "human"  # its task is the data's
+        return "human"  # takes the task of the data
     return load_teacher(str(plan.model), **plan.loading() | ({"device": None} if plan.device == "cpu" else {}))
 
 
@@ -263,21 +274,21 @@ def _executor(plan: CompareConfig) -> Executor:
 
         return RayExecutor(plan.workers, plan.threads, address=plan.address, gpus=_gpus(plan))
     if plan.address is not None or plan.gpus is not None:
-        raise OptionError("address and gpus are for a cluster, and the engine is local. Ask for engine ray.")
+        raise OptionError("address and gpus need a cluster, and the engine is local. Choose engine ray.")
     if plan.workers == 0:
         return InProcess()
     return ProcessPool(plan.workers or max(1, (os.cpu_count() or 1) // plan.threads), plan.threads)
 
 
 def _gpus(plan: CompareConfig) -> float:
-    """How much of a GPU a cell takes on a cluster, where each process sees only what it was given."""
+    """The GPUs per cell on a cluster; 0 without cuda. Ray assigns the devices, so the config cannot name one."""
     device, share = plan.student_device, plan.gpus
     if ":" in device:
-        raise OptionError(f"On a cluster a cell is given its device; ask for cuda, not {device}.")
+        raise OptionError(f"On a cluster, Ray assigns the GPU of each student. Choose device cuda instead of {device}.")
     if device != "cuda":
         if share is not None:
-            raise OptionError(f"gpus is for cells on cuda, and the device is {device}.")
+            raise OptionError(f"gpus applies to device cuda only, and the device is {device}.")
         return 0.0
     if share is not None and not (0 < share < 1 or (share >= 1 and float(share).is_integer())):
-        raise OptionError(f"gpus is a share of one GPU, e.g. 0.5, or a whole number of them, not {share:g}.")
+        raise OptionError(f"gpus must be a share of one GPU (such as 0.5) or a whole number of GPUs, got {share:g}.")
     return 1.0 if share is None else float(share)

@@ -1,7 +1,7 @@
-"""The options of a comparison, and of all that is explained and measured: TOML files, keyword arguments and flags.
+"""The options of a comparison. TOML files, keyword arguments and command-line flags are views of `CompareConfig`.
 
-Importing this module loads no model code; `config_checks`, which knows explainers and students, is imported when a
-config is made.
+Importing this module loads no model code. `config_checks`, which knows explainers and students, is imported when a
+config is created.
 """
 
 import tomllib
@@ -46,11 +46,11 @@ from didact.registry import Spec, python_number, split_list
 
 if TYPE_CHECKING:
     from didact.students.build import StudentSpec
-else:  # it needs torch; `config_checks` makes sure of the type
+else:  # importing it loads torch; `config_checks` checks the type
     StudentSpec = Any
 
 CONTROLS: Final = ("none", "random", "trivial", "human")
-# What a search space holds where it is only switched on.
+# The search space of `search_space=True`.
 DEFAULT_SEARCH_SPACE: Final[Mapping[str, tuple[float, ...]]] = {"temperature": (1.0, 0.5, 0.25), "beta": (1.0, 5.0)}
 TEMPERATURES: Final = (1.0, 0.5, 0.2, 0.1)
 SINGLE: Final = "single"
@@ -61,19 +61,23 @@ Rows = Annotated[int, Integer(0, MAX_ROWS)]
 
 
 class CompareConfig(DataOptions, ModelOptions):
-    """Teacher × explainers × students × sizes × seeds, and how students are trained.
+    """All options of a comparison: teacher × explainers × students × training sizes × seeds, and how students train.
 
-    `model` and `data` are names here; objects are handed to `compare` beside the config. What is left out is chosen
-    when teacher and data are known: `explainers` and `students` that suit the teacher, `train_sizes` that the rows
-    allow, `eval_rows` at a size that fits. A fitted config says in `fitted_from` from which request, and in
-    `left_out` what had to go. Explanations are computed with `max_length`, `truncate` and `task` as the teacher is
-    loaded. `search_space` gives the values of the strategies' options among which the best on dev is taken, for
-    every explainer alike. `temperatures` are those that a sharpened row may take; with one alone, nothing is
-    chosen. `precision` is that in which students are trained; the teacher answers and is explained in single,
-    unless an option of an explainer says otherwise. `device` is the teacher's and the students'; `auto` spreads the
-    teacher. `balance` draws rows balanced by the teacher's answers; None does so where one answer dominates.
-    `budget` is a ceiling in seconds to which all of this is fitted. A TOML file (`plan`) holds the same entries,
-    those of training also in a table `[training]`.
+    `model` and `data` are names; objects are passed to `compare` beside the config. Options left out are chosen once
+    teacher and data are known: `explainers` and `students` that suit the teacher, `train_sizes` that the data allow,
+    and `eval_rows` that fit the time. In a fitted config, `fitted_from` is the key of the request and `left_out` lists
+    what was dropped.
+
+    - `max_length`, `truncate` and `task` apply to the teacher's answers and to explanations.
+    - `search_space`: values of the strategies' options. For every explainer, the best on dev is used.
+    - `temperatures`: values for the sharpened control, chosen on dev; a single value is fixed.
+    - `precision`: of student training. The teacher is run and explained in single precision, unless an option of an
+      explainer differs.
+    - `device`: of teacher and students. `auto` spreads the teacher over all GPUs.
+    - `balance`: draw rows balanced by the teacher's answers; None does so if one answer dominates.
+    - `budget`: time limit in seconds that the plan is fitted to.
+
+    A TOML file (`plan`) has the same entries; those of training may also be in a table `[training]`.
     """
 
     KIND: ClassVar[str] = "entry of a plan"
@@ -94,95 +98,95 @@ class CompareConfig(DataOptions, ModelOptions):
     }
 
     plan: Annotated[Path | None, Option(Group.OUTPUT, "PLAN.toml", is_argument=True)] = None
-    """A file with these options; those given here win."""
+    """TOML file with these options; flags override it."""
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
-    """Folder or hub name of the model, or human."""
+    """Model to explain: a folder, a hub name, or human."""
     device: Annotated[Name, Option(Group.MODEL, "DEVICE", default="-")] = "cpu"
-    """cpu, cuda, mps, or auto for all GPUs."""
+    """cpu, cuda, mps, or auto (all GPUs)."""
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
-    """A file, or a name from `didact data list`."""
+    """Data file, or a name from `didact data list`."""
     balance: Annotated[Switch | None, Option(Group.DATA, "WHEN", parse_balance)] = None
-    """Balance rows by answer: auto (default), yes, no."""
+    """Balance the model's answers: auto (default), yes, no."""
     test_rows: Annotated[Annotated[Rows, BeforeValidator(check_test_rows)] | None, Option(Group.DATA, "N")] = None
-    """Maximum test rows (default: 2000; 0: all)."""
+    """Maximum number of test rows (default: 2000; 0: all)."""
     train_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
-    """Maximum rows students learn from (default: all)."""
+    """Maximum training rows to draw from (default: all)."""
     dev_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
-    """Maximum dev rows (default: all)."""
+    """Maximum number of dev rows (default: all)."""
     data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
-    """Seed of planted data."""
+    """Random seed of planted data."""
     explainers: Annotated[tuple[str, ...], Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Methods or files (default: some that suit the model)."""
+    """Methods or files (default: chosen for the model)."""
     skip_controls: Annotated[
         tuple[str, ...], BeforeValidator(check_skip_controls), Option(Group.METHOD, "NAMES", split_list)
     ] = ()
-    """Rows left out of the table: trivial, human, flattened, matched, sharpened, extra."""
+    """Controls to leave out: trivial, human, flattened, matched, sharpened, extra."""
     students: Annotated[tuple[StudentSpec, ...], _STRINGS, Option(Group.TRAINING, "NAMES", split_list)] = ()
-    """Like bilstm/multitask,same/attention@sgd."""
+    """Students, as in bilstm/multitask,same/attention@sgd."""
     base: Annotated[Name | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     train_sizes: Annotated[
         tuple[int, ...], BeforeValidator(check_train_sizes), Option(Group.TRAINING, "N,N", parse_integers)
     ] = ()
-    """Rows each student learns from: 250,500."""
+    """Numbers of training rows per student, as in 250,500."""
     seeds: Annotated[
         tuple[int, ...], BeforeValidator(check_seeds), Option(Group.TRAINING, "N", parse_seeds, default="-")
     ] = tuple(range(8))
-    """Number of seeds (default: 8), or a list."""
+    """Number of seeds, or a list as in 0,1,2 (default: 8)."""
     epochs: Annotated[Epochs | None, Option(Group.TRAINING, "N")] = None
-    """Epochs of a student."""
+    """Training epochs of a student."""
     batch_size: Annotated[BatchSize | None, Option(Group.TRAINING, "N")] = None
-    """Rows per training step."""
+    """Batch size of a student."""
     learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate of a student."""
     soft_labels: Annotated[Switch, Option(Group.TRAINING, flag="--soft-labels/--hard")] = False
-    """Learn probabilities or labels."""
+    """Train on probabilities, or on predicted labels."""
     search_space: Annotated[_Space, Option(Group.TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
-    """yes, no, or temperature=[1,0.5]: chosen on dev."""
+    """Tuned on dev: yes, no, or temperature=[1,0.5]."""
     temperatures: Annotated[
         tuple[float, ...],
         BeforeValidator(check_temperatures),
         Option(Group.TRAINING, "T,T", parse_decimals, default="-"),
     ] = TEMPERATURES
-    """Temperatures tried beside a learned method: 1,0.5."""
+    """Temperatures of the sharpened control, as in 1,0.5."""
     weight_decay: Annotated[NotNegative | None, Option(Group.ADVANCED, "DECAY")] = None
     """Weight decay of a student."""
     warmup: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
-    """Share of a student's steps with a rising rate: 0.1."""
+    """Share of learning-rate warmup steps, as in 0.1."""
     clip: Annotated[Positive | None, Option(Group.ADVANCED, "NORM")] = None
-    """Maximum norm of a student's gradient."""
+    """Maximum gradient norm of a student (clipping)."""
     schedule: Annotated[Literal["linear", "constant"] | None, Option(Group.ADVANCED, "NAME")] = None
-    """Learning rate after warmup: linear or constant."""
+    """Learning-rate schedule: linear or constant."""
     momentum: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
-    """Momentum of students that learn with sgd."""
+    """Momentum of students that train with sgd."""
     out: Annotated[Annotated[str | Path, BeforeValidator(check_out)] | None, Option(Group.OUTPUT, "FOLDER")] = None
-    """Folder or URL (default: runs/compare-DATA)."""
+    """Output folder or URL (default: runs/compare-DATA)."""
     budget: Annotated[Annotated[float, BeforeValidator(check_budget)] | None, Option(Group.OUTPUT, "TIME", str)] = None
-    """Time limit that the plan is fitted to: 20m, 2h."""
+    """Fit the plan to this time, as in 20m or 2h."""
     eval_rows: Annotated[Rows | None, Option(Group.OUTPUT, "N")] = None
-    """Test rows scored with every other metric."""
+    """Number of test rows to score with all other metrics."""
     threads: Annotated[Threads, Option(Group.ADVANCED, "N", default="-")] = 1
-    """Threads per run (default: 1; changes last digits)."""
+    """Threads per student (default: 1; alters last digits)."""
     precision: Annotated[Name, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
-    """single (default), bfloat16 or float16."""
+    """Precision: single (default), bfloat16 or float16."""
     recheck: Annotated[Rows | None, Option(Group.ADVANCED, "N")] = None
-    """Rows a resumed function is asked again (default: 8)."""
+    """Stored answers to check again on resume (default: 8)."""
     engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
-    """local, or ray for a cluster."""
+    """Executor: local, or ray (cluster)."""
     workers: Annotated[Annotated[int, Integer(0, MAX_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
-    """Workers (default: one per core; 0: in this process)."""
+    """Worker processes (0: none; default: one per core)."""
     address: Annotated[Name | None, Option(Group.ADVANCED, "HOST:PORT")] = None
-    """Address of the ray cluster, or auto."""
+    """Address of the Ray cluster, or auto."""
     gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None
-    """GPUs per run with ray and cuda (default: 1)."""
+    """GPUs per student with ray and cuda (default: 1)."""
     cache: Annotated[str | Path | None, Option(Group.ADVANCED, "FOLDER")] = None
-    """Local copy of a run that is at a URL."""
+    """Local working folder of a run at a URL."""
     progress: Switch = False
-    """Show what is being done, on stderr."""
+    """Show progress on stderr."""
     fitted_from: Name | None = None
-    """Written by didact: the request that this plan was fitted to."""
+    """Written by didact: key of the request that this plan was fitted for."""
     left_out: Names = ()
-    """Written by didact: what had to go to fit the budget."""
+    """Written by didact: what was dropped to fit the budget."""
 
     @field_validator("explainers", "students", "search_space", "data", "device", "precision", "base", mode="before")
     @classmethod
@@ -193,7 +197,7 @@ class CompareConfig(DataOptions, ModelOptions):
             return CHECKS[str(info.field_name)](python_number(value), info.data)
         except PlanError:
             raise
-        except DidactError as error:  # as pydantic collects them
+        except DidactError as error:  # a ValueError, which pydantic collects
             raise OptionError(str(error)) from None
 
     @field_validator("workers", mode="after")
@@ -205,89 +209,89 @@ class CompareConfig(DataOptions, ModelOptions):
     def current_entries(
         cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True
     ) -> dict[str, object]:
-        """The entries with those of the file `plan` and of the table `training`; what is given beside them wins."""
+        """Merge the entries with those of the file `plan` and of the table `training`, which they override."""
         fields = super().current_entries(cls._flat(entries, faults), faults, warns=warns)
         path = fields.pop("plan", None)
         if path is None:
             return fields
         if not isinstance(path, str | Path):
             raise OptionError(f"plan must be the path of a TOML file, got {shown(path)}.")
-        written = read_plan(Path(path), trust_remote_code=fields.get(TRUST) is True)
-        return super().current_entries(cls._flat(written, faults), faults, warns=warns) | fields
+        plan_entries = read_plan(Path(path), trust_remote_code=fields.get(TRUST) is True)
+        return super().current_entries(cls._flat(plan_entries, faults), faults, warns=warns) | fields
 
     @classmethod
     def _flat(cls, entries: Mapping[str, object], faults: list[str]) -> dict[str, object]:
-        """The entries of the table `training` beside all others."""
+        """Move the entries of the table `training` to the top level."""
         fields = dict(entries)
         table = fields.pop("training", None)
         if table is None:
             return fields
         if not isinstance(table, Mapping):
-            faults.append(f"training: a table is wanted, e.g. epochs = 12, not {shown(table)}.")
+            faults.append(f"training: must be a table, such as epochs = 12, got {shown(table)}.")
             return fields
-        known = {
+        training = {
             name: value
             for name, value in table.items()
             if name in TRAINING_FIELDS or cls.RENAMED.get(name) in TRAINING_FIELDS
         }
-        strange = [name for name in table if name not in known]
+        unknown_names = [name for name in table if name not in training]
         faults += [
-            f"training: {unknown_entry(cls, name, TRAINING_FIELDS, kind='entry of training')}" for name in strange
+            f"training: {unknown_entry(cls, name, TRAINING_FIELDS, kind='entry of training')}" for name in unknown_names
         ]
-        return {**known, **{name: value for name, value in fields.items() if value is not None}}
+        return {**training, **{name: value for name, value in fields.items() if value is not None}}
 
     @property
     def training(self) -> dict[str, Any]:
-        """What was given of training, as `learning.fit.Training` names it."""
+        """The training options that were set, under the names of `learning.fit.Training`."""
         values = self.pick(*(name for name in TRAINING_FIELDS if name != "learning_rate"), rate="learning_rate")
         order = ["rate" if name == "learning_rate" else name for name in TRAINING_FIELDS]
         return {name: values[name] for name in order if values[name] is not None}
 
     @property
     def student_device(self) -> str:
-        """Where students are: on one device, also where the teacher is spread. Cells and their keys hold this one."""
+        """The device of students: one device, even if the teacher is spread over several. Part of the keys of cells."""
         from didact.models.load import default_device
 
         return default_device() if self.device == AUTO else self.device
 
     def trials(self, strategy: Spec) -> list[dict[str, object]]:
-        """What is tried with this strategy: one set of changes per trial; one empty set where nothing is searched."""
+        """The grid of the search space for this strategy, one dict of options per trial; [{}] without a search."""
         from didact.students.build import alike, strategy_options
 
-        known = strategy_options(strategy)
-        grid = {name: values for name, values in self.search_space.items() if name in known}
+        options = strategy_options(strategy)
+        grid = {name: values for name, values in self.search_space.items() if name in options}
         trials = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        return [{name: alike(value, known[name]) for name, value in trial.items()} for trial in trials]
+        return [{name: alike(value, options[name]) for name, value in trial.items()} for trial in trials]
 
     def to_toml(self) -> str:
-        """The plan as a file. It leaves out what was not asked for, and what no file may allow."""
+        """The plan as TOML, without empty options and without `trust_remote_code`."""
         import tomli_w
 
         return tomli_w.dumps({name: value for name, value in self.entries().items() if name != TRUST})
 
     def request_text(self) -> str:
-        """All entries as TOML under their first names: what a fitted plan is known by, also one of an older didact."""
+        """All entries as TOML under their first names. Hashed into `fitted_from`, so it must never change."""
         import tomli_w
 
-        first = {new: old for old, new in self.RENAMED.items()}
-        entries = {first.get(name, name): value for name, value in self.entries().items()}
+        first_names = {new: old for old, new in self.RENAMED.items()}
+        entries = {first_names.get(name, name): value for name, value in self.entries().items()}
         if "training" in entries:
             entries["training"] = self.training
         return tomli_w.dumps(entries)
 
     def entries(self) -> dict[str, object]:
-        """What was asked for, as TOML can hold it."""
+        """The options that are not empty, as values that TOML supports."""
         values = self.pick(*(name for name in PLAN_FIELDS if name != "training"))
         values["training"] = {name: value for name, value in self.pick(*TRAINING_FIELDS).items() if value is not None}
         values["students"] = [str(student) for student in self.students]
         values["columns"] = {role: column or "" for role, column in self.columns.items()}  # TOML has no null
         values["search_space"] = {name: list(choices) for name, choices in self.search_space.items()}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        unsaid = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
+        defaults = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
         return {
             name: values[name]
             for name in PLAN_FIELDS
-            if values[name] not in (None, [], {}) and not (name in unsaid and values[name] == unsaid[name])
+            if values[name] not in (None, [], {}) and not (name in defaults and values[name] == defaults[name])
         }
 
 
@@ -301,7 +305,7 @@ TRAINING_FIELDS: Final = (
     "schedule",
     "momentum",
 )
-# The entries of a plan.toml in their order, which the key of a fitted plan depends on. The others are about one call.
+# The entries of plan.toml, in an order that the key of a fitted plan depends on. The other options concern one call.
 PLAN_FIELDS: Final = (
     *("model", "data", "explainers", "students", "train_sizes", "seeds", "base", "soft_labels", "search_space"),
     *("training", "threads", "device", "task", "max_length", "truncate", "data_dir", "data_seed", "revision", TRUST),
@@ -311,9 +315,12 @@ PLAN_FIELDS: Final = (
 
 
 def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, object]:
-    """What a plan file says, not yet checked.
+    """Read the entries of a plan file, without checking them.
 
-    A file cannot allow code of a model to run: only the caller can, with `trust_remote_code`.
+    A file cannot allow a model's code to run: only the caller can, with `trust_remote_code`.
+
+    Raises:
+        OptionError: the file is missing, is not TOML, or asks for `trust_remote_code`.
     """
     try:
         entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""Checks of a comparison's config that know explainers, students, data sets and devices."""
+"""Checks of `CompareConfig` that need model code: explainers, students, data sets and devices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,11 @@ from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 
 def check_method(text: str) -> str:
-    """The spec of an explainer in its one spelling, if name and options exist; files and folders as they are."""
+    """Check the spec of an explainer and return its canonical spelling; files and folders are returned unchanged.
+
+    Raises:
+        DidactError: name, option or file does not exist.
+    """
     if text.endswith(".parquet"):
         if not Path(text).is_file():
             raise OptionError(f"There is no file {text!r} with explanations.")
@@ -47,16 +51,16 @@ def check_method(text: str) -> str:
     return str(spec)
 
 
-def _explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_explainers(values: Any, _: Mapping[str, Any]) -> tuple[str, ...]:
     def check(value: Any) -> str:
         if not isinstance(value, str):
-            raise OptionError(f"an explainer is written as its name, not {value!r}.")
+            raise OptionError(f"an explainer must be given by its name, got {value!r}.")
         return "none" if value.strip() == "none" else check_method(value)
 
     return check_list(values, check, "explainers")
 
 
-def _student(value: Any) -> StudentSpec:
+def _check_student(value: Any) -> StudentSpec:
     student = as_student_spec(value)
     build_strategy(student.strategy)
     name = student.architecture.partition("(")[0].strip()
@@ -69,43 +73,43 @@ def _student(value: Any) -> StudentSpec:
     return student
 
 
-def _students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
-    students = check_list([values] if is_student(values) else values, _student, "students")
+def _check_students(values: Any, _: Mapping[str, Any]) -> tuple[StudentSpec, ...]:
+    students = check_list([values] if is_student(values) else values, _check_student, "students")
     if not students:
         raise OptionError("name at least one, e.g. same/attention.")
     return students
 
 
-def _search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     if values is True:
         values = DEFAULT_SEARCH_SPACE
     if not values:
         return {}
     if not isinstance(values, Mapping):
         raise OptionError(
-            f"a table of options and their values is wanted, e.g. temperature = [1.0, 0.5], not {values!r}."
+            f"must be a table of options and their values, such as temperature = [1.0, 0.5], got {values!r}."
         )
     faults = []
-    known = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
-    taken = [strategy_options(student.strategy) for student in fields.get("students", ())]
+    option_names = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
+    student_options = [strategy_options(student.strategy) for student in fields.get("students", ())]
     for name, choices in values.items():
-        if name not in known:
-            faults.append(unknown_name_message("option of a strategy", name, sorted(known)))
+        if name not in option_names:
+            faults.append(unknown_name_message("option of a strategy", name, sorted(option_names)))
         elif isinstance(choices, str) or not isinstance(choices, Sequence) or not choices:
-            faults.append(f"{name} needs a list of values to try, not {choices!r}.")
-        elif taken and not any(name in options for options in taken):
-            faults.append(f"{name!r} is an option of none of the students' strategies.")
+            faults.append(f"{name} must be a list of values to try, got {choices!r}.")
+        elif student_options and not any(name in options for options in student_options):
+            faults.append(f"no strategy of these students has an option {name!r}.")
         else:
             for choice in choices:
-                faults += _bad_choice(name, choice)
+                faults += _choice_faults(name, choice)
     if faults:
         raise PlanError("", faults)
     return {name: tuple(choices) for name, choices in values.items()}
 
 
-def _bad_choice(name: str, value: Any) -> list[str]:
-    if isinstance(value, float) and not math.isfinite(value):  # TOML can write inf and nan, and no key can hold them
-        return [f"{name} is tried with numbers, and {value!r} is none."]
+def _choice_faults(name: str, value: Any) -> list[str]:
+    if isinstance(value, float) and not math.isfinite(value):  # TOML allows inf and nan, the keys of cells do not
+        return [f"{name} must be finite, got {value!r}."]
     for strategy in STRATEGIES:
         if name in strategy_options(Spec(strategy)):
             try:
@@ -115,7 +119,7 @@ def _bad_choice(name: str, value: Any) -> list[str]:
     return []
 
 
-def _data(value: Any, _: Mapping[str, Any]) -> str:
+def _check_data(value: Any, _: Mapping[str, Any]) -> str:
     name = check_name(value)
     if name.partition("(")[0].strip() in DATASETS:
         spec = parse_spec(name)
@@ -129,39 +133,39 @@ def _data(value: Any, _: Mapping[str, Any]) -> str:
     return name
 
 
-def _device(value: Any, _: Mapping[str, Any]) -> str:
-    """A device by name, or all there are. Whether it is here is checked when the work begins."""
+def _check_device(value: Any, _: Mapping[str, Any]) -> str:
+    """Check the name of a device. Whether it is available is checked when the run starts."""
     name = check_name(str(value) if isinstance(value, torch.device) else value)
     return name if name == AUTO else str(parse_device(name))
 
 
-def _precision(value: Any, fields: Mapping[str, Any]) -> str:
+def _check_precision(value: Any, fields: Mapping[str, Any]) -> str:
     precision = check_precision(check_name(value))
     learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
     if learned and precision != SINGLE:
-        raise OptionError(f"{', '.join(learned)} is learned through second derivatives, in single alone.")
+        raise OptionError(f"{', '.join(learned)} needs second derivatives, which require precision single.")
     return precision
 
 
-def _base(value: Any, fields: Mapping[str, Any]) -> str:
-    """A base that some student starts from. Which student is the default is known with the teacher."""
+def _check_base(value: Any, fields: Mapping[str, Any]) -> str:
+    """Check that some student starts from the base. The default student is known only with the teacher."""
     base = check_name(value)
     architectures = sorted({student.architecture for student in fields.get("students", ())})
     if not architectures or any(name in ("same", DEFAULT) or "embeddings" in name for name in architectures):
         return base
     raise OptionError(
-        f"no student starts from {base!r}: {', '.join(architectures)} is trained from scratch or from weights of its "
-        f"own. Leave base out, or name the student same/…, or {base}/…."
+        f"no student starts from {base!r}: {', '.join(architectures)} trains from scratch or has its own weights. "
+        f"Leave base out, or use a student such as same/attention or {base}/attention."
     )
 
 
-# By field: what checks a value, given the fields that were checked before it.
+# field -> check(value, fields that were checked before)
 CHECKS: Final = {
-    "explainers": _explainers,
-    "students": _students,
-    "search_space": _search_space,
-    "data": _data,
-    "device": _device,
-    "precision": _precision,
-    "base": _base,
+    "explainers": _check_explainers,
+    "students": _check_students,
+    "search_space": _check_search_space,
+    "data": _check_data,
+    "device": _check_device,
+    "precision": _check_precision,
+    "base": _check_base,
 }

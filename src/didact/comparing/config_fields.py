@@ -1,4 +1,4 @@
-"""The fields of `CompareConfig` as keyword arguments, so that an editor completes them. A test keeps both equal."""
+"""The fields of `CompareConfig` as typed keyword arguments, for completion in editors. A test compares the two."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 
 
 class CompareFields(TypedDict, total=False):
-    """All fields but those that `compare` names itself (data, explainers, students), and the table `training`."""
+    """All fields except the named arguments of `compare` (data, explainers, students), and the table `training`."""
 
     plan: str | Path | None
     model: str | None

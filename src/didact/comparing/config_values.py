@@ -1,4 +1,4 @@
-"""Values of a comparison's options: how the command line reads them, and checks that need no model code."""
+"""Parsers of command-line values, and checks of `CompareConfig` that need no model code."""
 
 import math
 import re
@@ -10,15 +10,15 @@ from didact.field_types import Integer, check_list, check_seed
 from didact.limits import MAX_ROWS, MAX_SEEDS, shown
 from didact.registry import parse_spec, python_number, split_list, unknown_name_message
 
-# Rows that stand in a table by themselves.
+# Controls that are added automatically and can be left out.
 SKIPPABLE: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 # -- how the command line reads text ----------------------------------------------------------------------------------
 
 
-def _number(text: str, kind: type) -> Any:
-    """A number; other text stays as it is, and is reported with the other faults."""
+def _number_or_text(text: str, kind: type) -> Any:
+    """The text as a number. Other text is returned unchanged, so that the check reports it with all faults."""
     try:
         return kind(text)
     except ValueError:
@@ -26,11 +26,11 @@ def _number(text: str, kind: type) -> Any:
 
 
 def parse_integers(text: str) -> list[Any]:
-    return [_number(part, int) for part in split_list(text)]
+    return [_number_or_text(item, int) for item in split_list(text)]
 
 
 def parse_decimals(text: str) -> list[Any]:
-    return [_number(part, float) for part in split_list(text)]
+    return [_number_or_text(item, float) for item in split_list(text)]
 
 
 def parse_seeds(text: str) -> Any:
@@ -47,7 +47,7 @@ def parse_search_space(text: str) -> Any:
     try:
         return dict(parse_spec(f"space({text})").options)
     except RequestError:
-        return text  # reported with the other faults
+        return text  # the check reports it with all faults
 
 
 def parse_balance(text: str) -> Any:
@@ -57,15 +57,15 @@ def parse_balance(text: str) -> Any:
 # -- checks that need no model code -----------------------------------------------------------------------------------
 
 
-def _some(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+def _non_empty(values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
     if not values:
-        raise OptionError(f"at least one {kind} is needed.")
+        raise OptionError(f"at least one {kind} is required.")
     return values
 
 
 def check_train_sizes(values: Any) -> tuple[int, ...]:
     values = [values] if isinstance(python_number(values), int) else values
-    return tuple(sorted(_some(check_list(values, Integer(1, MAX_ROWS), "sizes"), "size")))
+    return tuple(sorted(_non_empty(check_list(values, Integer(1, MAX_ROWS), "sizes"), "size")))
 
 
 def check_seeds(values: Any) -> tuple[int, ...]:
@@ -73,23 +73,23 @@ def check_seeds(values: Any) -> tuple[int, ...]:
     if isinstance(values, int) and not isinstance(values, bool):
         return tuple(range(Integer(1, MAX_SEEDS)(values)))
     if isinstance(values, list | tuple) and len(values) > MAX_SEEDS:
-        raise OptionError(f"at most {MAX_SEEDS:,} seeds are possible, got {len(values):,}.")
-    return _some(check_list(values, check_seed, "seeds"), "seed")
+        raise OptionError(f"at most {MAX_SEEDS:,} seeds are allowed, got {len(values):,}.")
+    return _non_empty(check_list(values, check_seed, "seeds"), "seed")
 
 
 def check_temperatures(values: Any) -> tuple[float, ...]:
     def check(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise OptionError(f"a temperature is a number above 0, not {shown(value)}.")
+            raise OptionError(f"a temperature must be a finite number > 0, got {shown(value)}.")
         return float(value)
 
-    return _some(check_list(values, check, "temperatures"), "temperature")
+    return _non_empty(check_list(values, check, "temperatures"), "temperature")
 
 
 def check_skip_controls(values: Any) -> tuple[str, ...]:
     def check(value: Any) -> str:
         if value not in SKIPPABLE:
-            raise OptionError(unknown_name_message("row that can be left out", str(value), list(SKIPPABLE)))
+            raise OptionError(unknown_name_message("control that can be left out", str(value), list(SKIPPABLE)))
         return str(value)
 
     return check_list(values, check, "rows")
@@ -97,27 +97,31 @@ def check_skip_controls(values: Any) -> tuple[str, ...]:
 
 def check_test_rows(value: Any) -> int:
     if python_number(value) == 1 and not isinstance(value, bool):
-        raise OptionError("one test row gives no interval: choose at least 2, or 0 for all.")
+        raise OptionError("an interval needs at least 2 test rows. Choose 2 or more, or 0 for all.")
     return Integer(0, MAX_ROWS)(value)
 
 
 def check_budget(value: Any) -> float:
-    """Seconds from `20m`, `2h`, `90s`, or a number of seconds."""
+    """Seconds from text such as `20m`, `2h`, `1h30m` or `90s`, or from a number of seconds."""
     value = python_number(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     else:
-        parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
-        written = "".join(number + unit for number, unit in parts)
-        if not parts or written != re.sub(r"\s", "", str(value).lower()) or any(u not in _UNITS for _, u in parts):
-            raise OptionError(f"a time is written 20m, 2h, 1h30m or 90s, not {shown(value)}.")
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        pairs = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", str(value).strip().lower())
+        matched = "".join(number + unit for number, unit in pairs)
+        if (
+            not pairs
+            or matched != re.sub(r"\s", "", str(value).lower())
+            or any(symbol not in _UNITS for _, symbol in pairs)
+        ):
+            raise OptionError(f"must be a time such as 20m, 2h, 1h30m or 90s, got {shown(value)}.")
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in pairs)
     if not 1 <= seconds < math.inf:
-        raise OptionError(f"a budget is at least a second, not {shown(value)}.")
+        raise OptionError(f"must be a finite time of at least 1 second, got {shown(value)}.")
     return seconds
 
 
 def check_out(value: Any) -> str | Path:
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise OptionError(f"must be the path of a folder, or a URL, got {shown(value)}.")
+        raise OptionError(f"must be the path of a folder or a URL, got {shown(value)}.")
     return value

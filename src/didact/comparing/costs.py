@@ -1,4 +1,4 @@
-"""What the parts of a comparison cost on this machine, from one batch per method and one epoch per kind of student."""
+"""Measures what a comparison costs on this machine: one batch per method and one epoch per kind of student."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,16 @@ from didact.results.explanations import Explanations
 from didact.students.build import StudentSpec, build_strategy
 from didact.viz.progress import Progress
 
-_ROWS: Final = 32  # rows explained to time a method, at most
-_SECONDS: Final = 1.0  # that timing a batch of one method may take
-_LONG: Final = 20.0  # seconds after which no further method is timed
+_ROWS: Final = 32  # maximum number of rows explained to time a method
+_SECONDS_PER_METHOD: Final = 1.0  # time limit for one method
+_TIME_LIMIT: Final = 20.0  # seconds after which the times of the preflight are used instead
 _STUDENT_ROWS: Final = 96
 _EVALUATED: Final = 3
 
 
 @dataclass(frozen=True)
 class StudentCost:
-    """Seconds per row of one epoch, and per row that a trained student answers."""
+    """Seconds per training row and epoch, and per predicted row."""
 
     train: float
     predict: float
@@ -41,8 +41,15 @@ class StudentCost:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds: per row that the teacher answers, per row explained by each method, per student, and per row and
-    method that is scored with all other metrics. `spent` is what measuring took."""
+    """Measured times in seconds.
+
+    Attributes:
+        answer: per row that the teacher answers.
+        explain: per explained row, by label of the method.
+        students: by name of the student.
+        evaluate: per row and method, for all other metrics.
+        spent: duration of the measurement itself.
+    """
 
     answer: float
     explain: Mapping[str, float]
@@ -52,18 +59,18 @@ class Costs:
 
 
 def measure_costs(setup: Setup, *, progress: bool = False) -> Costs:
-    """Time the parts of a comparison on some of its rows. Takes seconds; nothing is kept."""
-    began = time.perf_counter()
-    rows = _typical(setup.used, _ROWS)
-    labels = [one.label for one in setup.methods if one.method is not None]
+    """Time the parts of a comparison on some of its rows. Takes seconds and stores nothing."""
+    started = time.perf_counter()
+    rows = _sample_rows(setup.used_rows, _ROWS)
+    labels = [method.label for method in setup.methods if method.method is not None]
     labels.sort(key=lambda label: setup.probe_seconds.get(label, 0.0))
     steps = len(labels) + len(setup.students) + 2
     with Progress("measuring costs", total=steps, shown=progress) as bar, torch.inference_mode(False):
-        answer = _seconds(lambda: setup.teacher.predict(rows)) / len(rows)
+        answer = _timed(lambda: setup.teacher.predict(rows)) / len(rows)
         bar.advance()
         explaining = {}
         for label in labels:
-            is_late = time.perf_counter() - began > _LONG
+            is_late = time.perf_counter() - started > _TIME_LIMIT
             explaining[label] = _explain_cost(setup, label, rows, is_late=is_late)
             bar.advance()
         students = {}
@@ -71,82 +78,81 @@ def measure_costs(setup: Setup, *, progress: bool = False) -> Costs:
             students[str(student)] = _student_cost(setup, student)
             bar.advance()
         evaluating = 0.0 if setup.config.eval_rows == 0 else _evaluate_cost(setup, explaining, rows)
-    return Costs(answer, explaining, students, evaluating, time.perf_counter() - began)
+    return Costs(answer, explaining, students, evaluating, time.perf_counter() - started)
 
 
-def _typical(rows: Sequence[Row], count: int) -> list[Row]:
-    return [rows[place] for place in subset([row.id for row in rows], size=count, seed=0)]
+def _sample_rows(rows: Sequence[Row], count: int) -> list[Row]:
+    return [rows[index] for index in subset([row.id for row in rows], size=count, seed=0)]
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return max(time.perf_counter() - began, 1e-6)
+def _timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return max(time.perf_counter() - started, 1e-6)
 
 
-def _length(rows: Sequence[Row]) -> float:
+def _mean_length(rows: Sequence[Row]) -> float:
     return sum(len(text) for row in rows for text in row.texts) / max(len(rows), 1) or 1.0
 
 
 def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: bool) -> float:
-    """Per row: one row once more, now that everything is loaded, then as many as take a second.
+    """Seconds per row: explain one row, now that all code is loaded, then as many as take a second.
 
-    When measuring has taken long already, what two rows took when the method was tried has to do. That is too much
-    rather than too little: a first call also loads code.
+    If the measurement is late, the time of the preflight is used. It overestimates, since the first call loads code.
     """
-    compared = next(one for one in setup.methods if one.label == label)
+    compared = next(candidate for candidate in setup.methods if candidate.label == label)
     method = compared.for_seed(setup.config.seeds[0])
     if method is None or isinstance(method, Explanations) or str(method).endswith(".parquet"):
         return 0.0
-    tried = setup.probe_seconds.get(label, 0.0) / 2 * _length(setup.used) / _length(setup.used[:2])
-    if is_late and tried > 0:
-        return tried
+    probed = setup.probe_seconds.get(label, 0.0) / 2 * _mean_length(setup.used_rows) / _mean_length(setup.used_rows[:2])
+    if is_late and probed > 0:
+        return probed
     batch_size = batch_size_for(setup.teacher)
 
-    def per_row(chosen: Sequence[Row]) -> float:
-        began = time.perf_counter()
+    def per_row(sample: Sequence[Row]) -> float:
+        started = time.perf_counter()
         with ignore_score_warnings():
-            explain(setup.teacher, chosen, method, background_rows=rows, batch_size=batch_size)
-        return (time.perf_counter() - began) / len(chosen)
+            explain(setup.teacher, sample, method, background_rows=rows, batch_size=batch_size)
+        return (time.perf_counter() - started) / len(sample)
 
-    able = [row for row in rows if compared.label != "human" or row.rationale is not None]
+    usable = [row for row in rows if compared.label != "human" or row.rationale is not None]
     try:
-        each = per_row(able[:1])
-        count = min(len(able), int(_SECONDS / each))
-        return min(each, per_row(able[:count])) if count > 1 else each
-    except DidactError:  # it has no answer for one of these rows; the run will tell
-        return tried
+        seconds = per_row(usable[:1])
+        count = min(len(usable), int(_SECONDS_PER_METHOD / seconds))
+        return min(seconds, per_row(usable[:count])) if count > 1 else seconds
+    except DidactError:  # the method fails on one of these rows; the run reports it
+        return probed
 
 
 def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:
-    """One epoch with random explanations, on one thread as workers train."""
-    rows = tuple(_typical(setup.used, _STUDENT_ROWS))
+    """Time one epoch with random explanations, with the threads of a worker."""
+    rows = tuple(_sample_rows(setup.used_rows, _STUDENT_ROWS))
     outputs = setup.sample.answers.of(rows)
-    start = setup.starts[student.architecture]
+    start = setup.student_inits[student.architecture]
     training = replace(setup.training(student), epochs=1)
     with torch_threads(setup.config.threads):
         model = start.build(seed_from("costs")).to(setup.config.student_device)
         examples = Examples.of(model, rows, outputs, soft=setup.config.soft_labels)
-        few = examples.select(np.arange(min(8, len(rows))))
+        dev = examples.select(np.arange(min(8, len(rows))))
         strategy = build_strategy(student.strategy)
-        maps = None
+        explanations = None
         if student.strategy.name not in ("none", "alignment"):
-            maps = replace(explain(setup.teacher, rows, "random", outputs=outputs), images=None)
-        teach(model, strategy, maps, examples, few, training)  # the first time is slower
-        train = _seconds(lambda: teach(model, build_strategy(student.strategy), maps, examples, few, training))
-        predict = _seconds(lambda: predict_examples(model, examples.batches(256)))
+            explanations = replace(explain(setup.teacher, rows, "random", outputs=outputs), images=None)
+        teach(model, strategy, explanations, examples, dev, training)  # warm-up: the first call is slower
+        train = _timed(lambda: teach(model, build_strategy(student.strategy), explanations, examples, dev, training))
+        predict = _timed(lambda: predict_examples(model, examples.batches(256)))
     return StudentCost(train / len(rows), predict / len(rows))
 
 
 def _evaluate_cost(setup: Setup, explaining: Mapping[str, float], rows: Sequence[Row]) -> float:
-    """Per row and method: all metrics on explanations of the cheapest method."""
-    known = [one for one in setup.methods if one.label in explaining and one.label != "human"]
-    cheapest = min(known, key=lambda one: explaining[one.label], default=None)
+    """Seconds per row and method: all metrics on random explanations of a few rows."""
+    candidates = [method for method in setup.methods if method.label in explaining and method.label != "human"]
+    cheapest = min(candidates, key=lambda method: explaining[method.label], default=None)
     if cheapest is None or cheapest.method is None:
         return 0.0
-    chosen = rows[:_EVALUATED]
+    sample = rows[:_EVALUATED]
     try:
-        maps = explain(setup.teacher, chosen, "random")
-        return _seconds(lambda: run_evaluation([maps], setup.teacher, chosen, control=False)) / len(chosen)
+        explanations = explain(setup.teacher, sample, "random")
+        return _timed(lambda: run_evaluation([explanations], setup.teacher, sample, control=False)) / len(sample)
     except DidactError:
         return 0.0

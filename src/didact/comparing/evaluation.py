@@ -1,6 +1,6 @@
-"""What a comparison's methods are worth by all other measures, on rows of `test`, kept in the run for its report.
+"""Scores the methods of a comparison with all other metrics, on some rows of the test split, for the report.
 
-docs/decisions/016-report.md tells what is written.
+docs/decisions/016-report.md describes the document that is written.
 """
 
 import contextlib
@@ -36,17 +36,18 @@ from didact.results.measured import Cost, MeasuredMethod, MeasuredRow, Measureme
 from didact.viz.png import encode_png
 from didact.viz.progress import Progress
 
-VERSION: Final = 2  # of the document; raise it when the same explanations would give another one
+VERSION: Final = 2  # part of the key; increase it when the same explanations would give another document
 _FOLDER: Final = "measured"
-_MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
-TIMED_ROWS: Final = 16  # rows on which cost is measured
+_AGREEMENT_MEASURES: Final = ("kendall", "spearman", "top_overlap(k=0.25)")
+TIMED_ROWS: Final = 16  # rows on which the cost of a method is measured
 
 
 @dataclass
 class MethodEvaluation:
-    """The methods of a comparison on some rows of `test`. `learned` are explainers that cells of the run have learned.
+    """Metrics, agreement and cost of the methods, on some rows of the test split.
 
-    `labelled` is the split with the teacher's answers. `fill` may explain shards elsewhere.
+    `labelled` is the split with the teacher's answers, `learned` holds the explainers learned in this run by label, and
+    `fill` lets the executor share the explaining.
     """
 
     setup: Setup
@@ -59,42 +60,44 @@ class MethodEvaluation:
     notes: list[str] = field(default_factory=list)
     skipped: list[SkippedMethod] = field(default_factory=list)
 
-    def done(self, rows: int) -> Measurements:
-        """Measure so many rows; what an earlier call measured of the same is read again."""
-        chosen = _rows(self.setup, rows)
-        places = {row: place for place, row in enumerate(self.labelled.outputs.ids)}
-        outputs = self.labelled.outputs.select(np.array([places[row.id] for row in chosen], dtype=np.int64))
+    def run(self, count: int) -> Measurements:
+        """Evaluate `count` test rows and store the result; an equal evaluation stored before is returned instead."""
+        rows = _sample_rows(self.setup, count)
+        index_of = {row: index for index, row in enumerate(self.labelled.outputs.ids)}
+        outputs = self.labelled.outputs.select(np.array([index_of[row.id] for row in rows], dtype=np.int64))
         setup, folder = self.setup, self.folder / _FOLDER
         cache = ExplanationCache(
             folder, setup.teacher, self.fingerprint, setup.background, outputs, self.progress, self.fill
         )
         files: dict[str, str] = {}
-        maps: dict[str, Explanations] = {}
-        for one in self.setup.methods:
-            found = self._explained(one, chosen, cache)
-            if found is not None:
-                files[one.label] = found
-                # Here a set goes by its name in the table.
-                maps[one.label] = replace(Explanations.load(self.folder / found), method=one.label)
-        key = key_of({**versions(), "files": files, "rows": fingerprint_of(chosen), "teacher": self.fingerprint})
+        explanations: dict[str, Explanations] = {}
+        for compared in self.setup.methods:
+            file = self._explain(compared, rows, cache)
+            if file is not None:
+                files[compared.label] = file
+                # In this document, a method has its label in the table.
+                explanations[compared.label] = replace(Explanations.load(self.folder / file), method=compared.label)
+        key = key_of({**versions(), "files": files, "rows": fingerprint_of(rows), "teacher": self.fingerprint})
         stored = load_measured(self.folder)
         if stored is not None and stored.key == key:
             return stored
-        matrices = self._agreement(maps)
+        matrices = self._agreement(explanations)
         classes = self.setup.teacher.classes
         measured = Measurements(
             split="test",
             task=self.setup.data.task.name,
-            rows=tuple(self._told(chosen, outputs, matrices)),
+            rows=tuple(self._measured_rows(rows, outputs, matrices)),
             methods=tuple(
-                MeasuredMethod(one.label, files[one.label], maps[one.label].kind, one.is_control)
-                for one in self.setup.methods
-                if one.label in files
+                MeasuredMethod(
+                    compared.label, files[compared.label], explanations[compared.label].kind, compared.is_control
+                )
+                for compared in self.setup.methods
+                if compared.label in files
             ),
             skipped=tuple(self.skipped),
-            metrics=self._metrics(maps),
+            metrics=self._metrics(explanations),
             agreement=tuple(matrix.to_matrix() for matrix in matrices),
-            cost=tuple(self._cost(chosen)),
+            cost=tuple(self._cost(rows)),
             notes=tuple(self.notes),
             classes=None if classes is None else tuple(classes),
             key=key,
@@ -104,95 +107,104 @@ class MethodEvaluation:
         measured.save()
         return measured
 
-    def _explained(self, one: ComparedMethod, rows: Sequence[Row], cache: ExplanationCache) -> str | None:
-        """The file of an entrant's explanations; None where it has none of its own, or none of these rows."""
-        if not one.has_own_scores:
+    def _explain(self, compared: ComparedMethod, rows: Sequence[Row], cache: ExplanationCache) -> str | None:
+        """Explain the rows and return the file; None if the method has no scores of its own or fails."""
+        if not compared.has_own_scores:
             return None
         try:
-            file = cache.explain(self._method(one), rows, label=one.label)
+            file = cache.explain(self._method(compared), rows, label=compared.label)
         except DidactError as error:
-            self.skipped.append(SkippedMethod(one.label, str(error)))
+            self.skipped.append(SkippedMethod(compared.label, str(error)))
             return None
         return f"{_FOLDER}/{file.name}"
 
-    def _method(self, one: ComparedMethod) -> Method:
-        """What explains the rows: of a learned explainer, what one cell has learned."""
-        if one.role is Role.FRESH:
-            if one.label not in self.learned:
-                raise RecordError("no cell of the run has learned it")
-            return self.learned[one.label]
-        found = one.for_seed(self.setup.config.seeds[0])
-        assert found is not None
-        return found
+    def _method(self, compared: ComparedMethod) -> Method:
+        """The method that explains the rows; for a learned explainer, the one that the run has learned."""
+        if compared.role is Role.FRESH:
+            if compared.label not in self.learned:
+                raise RecordError("no cell of this run learned it")
+            return self.learned[compared.label]
+        method = compared.for_seed(self.setup.config.seeds[0])
+        assert method is not None
+        return method
 
-    def _told(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[MeasuredRow]:
-        """What the report says of each row."""
+    def _measured_rows(self, rows: Sequence[Row], outputs: Outputs, matrices: Sequence[Agreement]) -> list[MeasuredRow]:
+        """The facts about each row that the report shows."""
         classes = self.setup.teacher.classes
-        shared = self._shared(matrices, len(rows))
-        found = []
-        for place, row in enumerate(rows):
+        agreement = self._mean_agreement(matrices, len(rows))
+        measured = []
+        for index, row in enumerate(rows):
             has_class = classes is not None and outputs.answers is None
-            label = int(outputs.labels[place]) if has_class else None
-            gold = _gold(row, self.setup.data.classes)
-            said = _answer(outputs, place) if label is None or classes is None else classes[label]
-            is_right = None if gold is None or label is None else gold == said
-            sureness = float(outputs.probabilities[place].max()) if has_class else None
-            rationale, picture = row.rationale or (), self._picture(place, row)
-            found.append(MeasuredRow(row.id, gold, said, is_right, sureness, shared[place], rationale, picture))
-        return found
+            label = int(outputs.labels[index]) if has_class else None
+            gold = _gold_text(row, self.setup.data.classes)
+            answer = _answer_text(outputs, index) if label is None or classes is None else classes[label]
+            is_right = None if gold is None or label is None else gold == answer
+            confidence = float(outputs.probabilities[index].max()) if has_class else None
+            rationale, picture = row.rationale or (), self._picture(index, row)
+            measured.append(
+                MeasuredRow(row.id, gold, answer, is_right, confidence, agreement[index], rationale, picture)
+            )
+        return measured
 
-    def _shared(self, matrices: Sequence[Agreement], rows: int) -> list[float | None]:
-        """Of each row the mean τ between methods that are no controls."""
+    def _mean_agreement(self, matrices: Sequence[Agreement], rows: int) -> list[float | None]:
+        """For each row, the mean Kendall τ between the methods, without controls."""
         if not matrices:
             return [None] * rows
-        controls = {one.label for one in self.setup.methods if one.is_control}
-        own = [place for place, name in enumerate(matrices[0].methods) if name not in controls]
-        first, second = np.triu_indices(len(own), 1)
-        values = matrices[0].values[:, own][:, :, own][:, first, second]
-        return [float(np.nanmean(one)) if np.isfinite(one).any() else None for one in values]
+        controls = {method.label for method in self.setup.methods if method.is_control}
+        columns = [column for column, name in enumerate(matrices[0].methods) if name not in controls]
+        first, second = np.triu_indices(len(columns), 1)
+        values = matrices[0].values[:, columns][:, :, columns][:, first, second]
+        return [float(np.nanmean(row_values)) if np.isfinite(row_values).any() else None for row_values in values]
 
-    def _picture(self, place: int, row: Row) -> str | None:
+    def _picture(self, index: int, row: Row) -> str | None:
         if row.image is None:
             return None
-        name = f"{_FOLDER}/pictures/{place}.png"
+        name = f"{_FOLDER}/pictures/{index}.png"
         write_bytes(ensure_parent(self.folder / name), encode_png(row.image))
         return name
 
-    def _metrics(self, maps: Mapping[str, Explanations]) -> MetricTable:
-        """Every metric that can be measured here."""
-        if not maps:
+    def _metrics(self, explanations: Mapping[str, Explanations]) -> MetricTable:
+        """Compute all metrics that apply to this teacher and these data."""
+        if not explanations:
             return MetricTable()
         teacher = None if self.setup.teacher.reads_labels else self.setup.teacher
-        with self._noted("Metrics"):
-            return run_evaluation(list(maps.values()), teacher, self.setup.data, progress=self.progress).table
+        with self._noting_failures("Metrics"):
+            return run_evaluation(list(explanations.values()), teacher, self.setup.data, progress=self.progress).table
         return MetricTable()
 
-    def _agreement(self, maps: Mapping[str, Explanations]) -> list[Agreement]:
-        with self._noted("Agreement"):
-            return agreements(list(maps.values()), _MEASURES, groups="all") if len(maps) > 1 else []
+    def _agreement(self, explanations: Mapping[str, Explanations]) -> list[Agreement]:
+        with self._noting_failures("Agreement"):
+            return (
+                agreements(list(explanations.values()), _AGREEMENT_MEASURES, groups="all")
+                if len(explanations) > 1
+                else []
+            )
         return []
 
     def _cost(self, rows: Sequence[Row]) -> list[Cost]:
-        """Of every method that explains by itself: what was read from a file cost something elsewhere."""
+        """Measure the cost of every method that is computed here, not read from a file."""
         names = {skipped.label for skipped in self.skipped}
         timed = [
-            one for one in self.setup.methods
-            if not one.is_control and one.label not in names and (one.method is not None or one.role is Role.FRESH)
-        ]  # fmt: skip
-        found = []
-        with Progress("measuring what it costs", total=len(timed), shown=self.progress) as bar:
-            for one in timed:
-                method = self._method(one)
+            compared
+            for compared in self.setup.methods
+            if not compared.is_control
+            and compared.label not in names
+            and (compared.method is not None or compared.role is Role.FRESH)
+        ]
+        costs = []
+        with Progress("measuring cost", total=len(timed), shown=self.progress) as bar:
+            for compared in timed:
+                method = self._method(compared)
                 if not isinstance(method, Explanations) and not str(method).endswith(".parquet"):
-                    with self._noted(f"What {one.label} costs"):
+                    with self._noting_failures(f"Cost of {compared.label}"):
                         cost = cost_of(self.setup.teacher, rows[:TIMED_ROWS], [method])[0]
-                        found.append(replace(cost, method=one.label))
+                        costs.append(replace(cost, method=compared.label))
                 bar.advance()
-        return found
+        return costs
 
     @contextlib.contextmanager
-    def _noted(self, subject: str) -> Iterator[None]:
-        """What cannot be measured is a note, and no reason to end without the rest."""
+    def _noting_failures(self, subject: str) -> Iterator[None]:
+        """Turn a failure into a note, so that the other measurements continue."""
         try:
             yield
         except DidactError as error:
@@ -200,38 +212,38 @@ class MethodEvaluation:
 
 
 def is_evaluated(setup: Setup, folder: Path, count: int) -> bool:
-    """Whether so many rows were measured in this folder, by every method that is in the table."""
+    """Whether the folder holds an evaluation of `count` rows for every method of the table."""
     stored = load_measured(folder)
-    if stored is None or [row.id for row in stored.rows] != [row.id for row in _rows(setup, count)]:
+    if stored is None or [row.id for row in stored.rows] != [row.id for row in _sample_rows(setup, count)]:
         return False
     labels = {method.label for method in stored.methods} | {method.label for method in stored.skipped}
     return labels >= {method.label for method in setup.methods if method.has_own_scores}
 
 
-def _rows(setup: Setup, count: int) -> list[Row]:
-    """Drawn at random, since some sets are sorted, and in the order of the data."""
+def _sample_rows(setup: Setup, count: int) -> list[Row]:
+    """A random sample of the test rows (some data sets are sorted), in the order of the data."""
     pool = setup.held_out("test")
-    return [pool[place] for place in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
+    return [pool[index] for index in sorted(subset([row.id for row in pool], size=min(count, len(pool)), seed=0))]
 
 
 def versions() -> dict[str, object]:
-    """The versions of everything that decides the stored scores, beside the explanations. Part of their key."""
-    measures = {name: AGREEMENT[parse_spec(name).name].version for name in _MEASURES}
+    """The versions of all metrics and measures, part of the key of the stored scores."""
+    measures = {name: AGREEMENT[parse_spec(name).name].version for name in _AGREEMENT_MEASURES}
     metrics: dict[str, object] = {name: METRICS[name].version for name in METRICS}
     metrics |= {name: local.code for name, local in METRICS.local.items()}
     return {"version": VERSION, "metrics": metrics, "agreement": measures}
 
 
 def load_measured(folder: Path) -> Measurements | None:
-    """What was measured in a run; None if nothing was, or it cannot be read."""
+    """The stored evaluation of a run; None if it is missing or unreadable."""
     try:
         return Measurements.load(folder)
     except RecordError:
         return None
 
 
-def _gold(row: Row, classes: Sequence[str] | None) -> str | None:
-    """What the data say of a row, in words."""
+def _gold_text(row: Row, classes: Sequence[str] | None) -> str | None:
+    """The gold label of a row as text."""
     if row.label is None:
         return None
     if isinstance(row.label, tuple):
@@ -239,8 +251,8 @@ def _gold(row: Row, classes: Sequence[str] | None) -> str | None:
     return f"{row.label:.3f}" if classes is None else classes[int(row.label)]
 
 
-def _answer(outputs: Outputs, place: int) -> str:
-    """What the teacher said where it is no class."""
+def _answer_text(outputs: Outputs, index: int) -> str:
+    """The teacher's answer as text, for tasks without classes."""
     if outputs.answers is not None:
-        return " | ".join(map(str, outputs.answers[place]))
-    return f"{outputs.values[place, 0]:.3f}"
+        return " | ".join(map(str, outputs.answers[index]))
+    return f"{outputs.values[index, 0]:.3f}"

@@ -1,13 +1,13 @@
-"""The explanations of a comparison: made once and kept, found again, or derived from an explainer that was learned."""
+"""The explanations of a comparison: computed once and cached, looked up, or derived from a learned explainer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from didact.comparing.cell import Cell
 from didact.comparing.grid import ExplanationFiles, Grid
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row
 from didact.execution.run_dir import RunDirectory
@@ -27,21 +27,21 @@ EXPLANATIONS_FOLDER = "explanations"
 
 
 @dataclass(frozen=True, eq=False)
-class _Wanted:
-    """The explanations of one row of the table for some seeds: one set for all of them, or one for each."""
+class _Request:
+    """One set of explanations to make, and the seeds that share it: all, or one if explanations are resampled."""
 
     method: Method
     rows: Sequence[Row]
     seeds: Sequence[int]
 
 
-def _wanted(setup: Setup, compared: ComparedMethod) -> Iterator[_Wanted]:
+def _requests(setup: Setup, compared: ComparedMethod) -> Iterator[_Request]:
     groups = [(seed,) for seed in setup.config.seeds] if compared.resample_per_seed else [setup.config.seeds]
     for seeds in groups:
         method = compared.for_seed(seeds[0])
         if method is not None:
-            rows = setup.seed_rows(seeds[0]) if compared.resample_per_seed else setup.used
-            yield _Wanted(method, rows, seeds)
+            rows = setup.seed_rows(seeds[0]) if compared.resample_per_seed else setup.used_rows
+            yield _Request(method, rows, seeds)
 
 
 def make_explanations(
@@ -53,7 +53,7 @@ def make_explanations(
     fill: FillStore | None,
     progress: bool,
 ) -> ExplanationFiles:
-    """Explain the rows of all students with every method; what was kept before is used. `outputs` are the answers."""
+    """Explain the rows of all students with every method, using the cache. `outputs` are the teacher's answers."""
     folder = directory.folder / EXPLANATIONS_FOLDER
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, fill)
     files: dict[tuple[str, int], CachedFile] = {}
@@ -61,11 +61,11 @@ def make_explanations(
         pattern = f"{EXPLANATIONS_FOLDER}/{slug(compared.file_label)}-*.parquet"
         if compared.method is not None:
             directory.pull(pattern)
-        for wanted in _wanted(setup, compared):
+        for request in _requests(setup, compared):
             file = cache.explain(
-                wanted.method, wanted.rows, label=compared.file_label, quiet=compared.resample_per_seed
+                request.method, request.rows, label=compared.file_label, quiet=compared.resample_per_seed
             )
-            files |= {(compared.label, seed): file for seed in wanted.seeds}
+            files |= {(compared.label, seed): file for seed in request.seeds}
         if compared.method is not None:
             directory.push(pattern)
     components: dict[str, CachedFile] = {}
@@ -73,26 +73,31 @@ def make_explanations(
         pattern = f"{EXPLANATIONS_FOLDER}/parts-{name_of(learner.explainer())}-*"
         directory.pull(pattern)
         members = _members(setup, learner, files)
-        components[learner.label] = cache.components(learner.explainer(), setup.used, members)
+        components[learner.label] = cache.components(learner.explainer(), setup.used_rows, members)
         directory.push(pattern)
     return ExplanationFiles(files, components)
 
 
 def find_explanations(setup: Setup, folder: Path, fingerprint: str) -> tuple[ExplanationFiles, dict[str, int]] | None:
-    """Where the explanations belong, and by label how many rows are missing; None for a method of unknown making."""
+    """Look up the cached explanations without computing any.
+
+    Returns:
+        The files, and by label the number of rows still to explain; None if the key of a method is unknown because it
+        is an object without a reproducible spec.
+    """
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background)
     files: dict[tuple[str, int], CachedFile] = {}
     missing: dict[str, int] = {}
     for compared in setup.methods:
-        for wanted in _wanted(setup, compared):
-            cached = cache.lookup(wanted.method, wanted.rows, label=compared.file_label)
+        for request in _requests(setup, compared):
+            cached = cache.lookup(request.method, request.rows, label=compared.file_label)
             if cached is None:
                 return None
             if cached.rows:
                 missing[compared.label] = missing.get(compared.label, 0) + len(cached.missing_rows())
-            files |= {(compared.label, seed): cached.file for seed in wanted.seeds}
+            files |= {(compared.label, seed): cached.file for seed in request.seeds}
     components = {
-        learner.label: cache.lookup_components(learner.explainer(), setup.used, _members(setup, learner, files))
+        learner.label: cache.lookup_components(learner.explainer(), setup.used_rows, _members(setup, learner, files))
         for learner in _learners(setup)
     }
     return ExplanationFiles(files, components), missing
@@ -104,26 +109,29 @@ def _learners(setup: Setup) -> list[Learner]:
 
 
 def _members(setup: Setup, learner: Learner, files: dict[tuple[str, int], CachedFile]) -> list[tuple[str, CachedFile]]:
-    """The explanations that a blend is made of, which are rows of the table too."""
+    """The explanations that a blend combines, by name. They are rows of the table, too."""
     if learner.family != "blend":
         return []
-    names = learner.explainer().component_names(setup.teacher, setup.used[0])
+    names = learner.explainer().component_names(setup.teacher, setup.used_rows[0])
     return [(name, files[name, setup.config.seeds[0]]) for name in names]
 
 
 def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store: Store) -> None:
-    """The explanations of what was learned, for the runs that teach with them. What was not learned fails them."""
+    """Compute the explanations of learned explainers for the cells that train on them.
+
+    If an explainer could not be learned, those cells are recorded as failed.
+    """
     folder = directory.folder / EXPLANATIONS_FOLDER
-    by_key = {run.key: run for run in grid.runs}
-    waiting = {run.maps: run for run in grid.runs if run.maps is not None and run.maps in grid.derived}
-    directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in waiting))
-    loaded: dict[str, ComponentScores] = {}  # the largest thing of a run: one at a time
-    for file, run in waiting.items():
+    by_key = {cell.key: cell for cell in grid.cells}
+    pending = {cell.maps: cell for cell in grid.cells if cell.maps is not None and cell.maps in grid.derived}
+    directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in pending))
+    loaded: dict[str, ComponentScores] = {}  # large: keep one in memory at a time
+    for file, cell in pending.items():
         derived = grid.derived[file]
         record = TrainingRecord.load(store, derived.source)
         if record.learned is None:
             error = f"Its explainer could not be learned: {record.error}"
-            TrainingRecord(run.plain(), error=error, key=run.key).save(store)
+            TrainingRecord(cell.plain(), error=error, key=cell.key).save(store)
             continue
         if is_readable_file(folder / file):
             continue
@@ -134,35 +142,35 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
             loaded[source.parts] = ComponentScores.load(folder / source.parts)
         assert derived.method.learner is not None
         learned = derived.method.learner.restored(record.learned)
-        parts = _of_rows(loaded[source.parts], setup.seed_rows(run.seed, run.size))
-        _derived(derived.method, learned, parts).save(folder / file)
+        components = _select_rows(loaded[source.parts], setup.seed_rows(cell.seed, cell.size))
+        _derive(derived.method, learned, components).save(folder / file)
         directory.push(f"{EXPLANATIONS_FOLDER}/{file}")
 
 
-def _of_rows(parts: ComponentScores, rows: Sequence[Row]) -> ComponentScores:
-    index = {name: number for number, name in enumerate(parts.maps.ids)}
-    return parts.select([index[row.id] for row in rows])
+def _select_rows(components: ComponentScores, rows: Sequence[Row]) -> ComponentScores:
+    index = {name: position for position, name in enumerate(components.maps.ids)}
+    return components.select([index[row.id] for row in rows])
 
 
-def _derived(compared: ComparedMethod, learned: ComponentMix, parts: ComponentScores) -> Explanations:
-    """What the learned explainer gives, or what its role makes of it."""
+def _derive(compared: ComparedMethod, learned: ComponentMix, components: ComponentScores) -> Explanations:
+    """The learned explanations, or their flattened or matched control, by role."""
     assert compared.learner is not None
-    explanations = combine_components(learned, parts)
+    explanations = combine_components(learned, components)
     if compared.role is Role.FRESH:
         return explanations
-    static = combine_components(compared.learner.static(parts.names), parts)
+    static = combine_components(compared.learner.initial(components.names), components)
     if compared.role is Role.FLATTENED:
         return apply_temperature(explanations, matching_temperature(explanations, mean_entropy(static)))
     return apply_temperature(static, matching_temperature(static, mean_entropy(explanations)))
 
 
-def learned_explainers(setup: Setup, runs: Sequence[Cell], store: Store) -> dict[str, ComponentMix]:
-    """Each learned explainer as one run has it: of the first seed, with the most rows."""
+def learned_explainers(setup: Setup, cells: Sequence[Cell], store: Store) -> dict[str, ComponentMix]:
+    """Each learned explainer, by label, from the cell with the first seed and the most rows."""
     learners = {learner.label: learner for learner in _learners(setup)}
     explainers: dict[str, ComponentMix] = {}
-    for run in sorted(runs, key=lambda run: (setup.config.seeds.index(run.seed), -run.size)):
-        if run.learner in learners and run.learner not in explainers:
-            record = TrainingRecord.load(store, run.key)
+    for cell in sorted(cells, key=lambda cell: (setup.config.seeds.index(cell.seed), -cell.size)):
+        if cell.learner in learners and cell.learner not in explainers:
+            record = TrainingRecord.load(store, cell.key)
             if record.learned is not None:
-                explainers[run.learner] = learners[run.learner].restored(record.learned)
+                explainers[cell.learner] = learners[cell.learner].restored(record.learned)
     return explainers

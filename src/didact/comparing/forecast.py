@@ -1,6 +1,6 @@
-"""What a comparison will take: runs, what is done already, and the time, from what its parts cost.
+"""Estimates the duration of a comparison from measured costs.
 
-`Workload` is how much there is of each part, a `Stage` one part with its seconds.
+A `Workload` holds the amounts (rows, seeds, sizes), a `Stage` is one part of the work with its duration.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from didact.comparing.setup import Setup
 from didact.results.text_table import render_text
 from didact.students.build import strategy_options
 
-EXPLAINING: Final = "explaining: "  # before the label of a method
+EXPLAINING: Final = "explaining: "  # prefix of the stage name, followed by the label of the method
 SCORING: Final = "scoring with other metrics"
-_START: Final = 6.0  # seconds until worker processes have imported torch and read the rows
-_REPORT: Final = 5.0
-_SHARED: Final = 1.15  # a core that shares its memory with busy ones is slower than the one that was timed
-_LEARNING: Final = 4.0  # learning an explainer beside a student, in epochs of plain training
+_WORKER_START_SECONDS: Final = 6.0  # until worker processes have imported torch and read the rows
+_REPORT_SECONDS: Final = 5.0
+_BUSY_CORE_FACTOR: Final = 1.15  # cores that share memory bandwidth are slower than the one core that was timed
+_LEARNING_FACTOR: Final = 4.0  # cost of an epoch that also learns an explainer, relative to plain training
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One part of the work, and the seconds it takes."""
+    """One part of the work with its amount and duration in seconds."""
 
     name: str
     count: int
@@ -34,10 +34,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a comparison takes from here on. `summary` says it in a few lines; `spent` is what finding out took.
+    """The estimated remaining work of a comparison.
 
-    `stages` are the parts of the work without what is done already.
-    `runs` are those of the whole plan and `done` those that the folder holds already; None where that is not known.
+    Attributes:
+        summary: the plan in a few lines.
+        stages: the remaining parts of the work.
+        runs: training runs of the whole plan.
+        done: training runs that the folder already holds; None if unknown.
+        workers: training runs at a time.
+        spent: seconds that the estimate took.
+        notes: remarks of the setup.
     """
 
     summary: tuple[str, ...]
@@ -50,15 +56,15 @@ class Forecast:
 
     @property
     def seconds(self) -> float:
-        """The seconds of what is left to do."""
+        """Remaining time in seconds."""
         return sum(stage.seconds for stage in self.stages)
 
     def to_document(self) -> dict[str, object]:
-        """Plain JSON."""
+        """The forecast as plain JSON."""
         return asdict(self) | {"seconds": self.seconds}
 
     def table(self) -> str:
-        """For people: the plan, a line for each part of the work, and what else is to be known."""
+        """The forecast as text: the plan, a table with one line per stage, and remarks."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -72,7 +78,7 @@ class Forecast:
         return "\n".join([*self.summary, render_text(table), *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """What must be read with the table."""
+        """Remarks below the table."""
         done = "unknown" if self.done is None else f"{self.done:,}"
         return [
             f"Runs: {self.runs:,}, done already: {done}; {self.workers} at a time.",
@@ -83,69 +89,70 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Workload:
-    """The numbers that decide the time of a comparison. `used` rows are explained for students."""
+    """The amounts that decide the duration of a comparison. `used_rows` counts the rows explained for students."""
 
     labels: tuple[str, ...]
     sizes: tuple[int, ...]
     seeds: int
-    used: int
+    used_rows: int
     dev: int
     test: int
-    measured: int
+    eval_rows: int
     workers: int
 
     @classmethod
-    def of(cls, setup: Setup, *, workers: int, measured: int) -> "Workload":
+    def of(cls, setup: Setup, *, workers: int, eval_rows: int) -> "Workload":
         config = setup.config
         return cls(
             labels=tuple(setup.labels),
             sizes=config.train_sizes,
             seeds=len(config.seeds),
-            used=len(setup.used),
+            used_rows=len(setup.used_rows),
             dev=len(setup.data["dev"]),
             test=len(setup.data["test"]),
-            measured=measured,
+            eval_rows=eval_rows,
             workers=max(workers, 1),
         )
 
     def runs(self, setup: Setup) -> int:
-        """The different runs, each counted once however many rows of the table show it."""
+        """The number of distinct training runs; table rows may share one."""
         return setup.count_runs(self.labels) * len(self.sizes) * self.seeds
 
 
 def expected_used(pool: int, size: int, seeds: int) -> int:
-    """How many different rows so many subsets of a pool hold on average."""
+    """The expected number of distinct rows in `seeds` random subsets of `size` rows."""
     return round(pool * (1 - (1 - min(size, pool) / pool) ** seeds)) if pool else 0
 
 
 def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
-    """The parts of the work that lie ahead, with their seconds."""
-    methods = [one for one in setup.methods if one.label in work.labels]
-    explained = [one for one in methods if one.label in costs.explain]
-    rows = work.used + work.dev + work.test
-    found = [Stage("labelling", rows, "rows", costs.answer * rows)]
-    for one in explained:
-        count = work.seeds * max(work.sizes) if one.resample_per_seed else work.used
-        found.append(Stage(f"{EXPLAINING}{one.label}", count, "rows", costs.explain[one.label] * count))
-    seconds = sum(_training_seconds(setup, costs, work, one) for one in methods) * work.seeds
-    found.append(Stage("training students", work.runs(setup), "runs", _START + seconds))
-    if work.measured:
-        own = [one for one in explained if one.has_own_scores]
+    """All stages of a comparison with their estimated durations."""
+    methods = [method for method in setup.methods if method.label in work.labels]
+    explained = [method for method in methods if method.label in costs.explain]
+    rows = work.used_rows + work.dev + work.test
+    work_stages = [Stage("labelling", rows, "rows", costs.answer * rows)]
+    for method in explained:
+        count = work.seeds * max(work.sizes) if method.resample_per_seed else work.used_rows
+        work_stages.append(Stage(f"{EXPLAINING}{method.label}", count, "rows", costs.explain[method.label] * count))
+    seconds = sum(_training_seconds(setup, costs, work, method) for method in methods) * work.seeds
+    work_stages.append(Stage("training students", work.runs(setup), "runs", _WORKER_START_SECONDS + seconds))
+    if work.eval_rows:
+        scored = [method for method in explained if method.has_own_scores]
         explaining = sum(
-            costs.explain[one.label] * (work.measured + (0 if one.is_control else TIMED_ROWS)) for one in own
+            costs.explain[method.label] * (work.eval_rows + (0 if method.is_control else TIMED_ROWS))
+            for method in scored
         )
-        scoring = costs.evaluate * work.measured * len(own)
-        found.append(Stage(SCORING, work.measured, "rows", explaining + scoring))
-    found.append(Stage("report", 1, "page", _REPORT))
-    return found
+        scoring = costs.evaluate * work.eval_rows * len(scored)
+        work_stages.append(Stage(SCORING, work.eval_rows, "rows", explaining + scoring))
+    work_stages.append(Stage("report", 1, "page", _REPORT_SECONDS))
+    return work_stages
 
 
-def total_seconds(parts: Sequence[Stage]) -> float:
-    return sum(part.seconds for part in parts)
+def total_seconds(work_stages: Sequence[Stage]) -> float:
+    return sum(stage.seconds for stage in work_stages)
 
 
 def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: ComparedMethod) -> float:
-    """Of one seed, over students and sizes, shared among the workers that can train them."""
+    """Seconds per seed to train all students and sizes of a method, divided by the workers that can train them."""
     seconds = 0.0
     for student in setup.students:
         if not setup.takes_part(method, student):
@@ -155,9 +162,9 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
         trials = len(setup.config.trials(student.strategy))
         if method.role is Role.SHARPENED and "temperature" in strategy_options(student.strategy):
             trials *= len(setup.config.temperatures)
-        factor = _LEARNING if method.role is Role.COTRAINED else trials
+        factor = _LEARNING_FACTOR if method.role is Role.COTRAINED else trials
         workers = 1 if setup.is_local(student, student.strategy.name) else work.workers
-        share = (_SHARED if work.workers > 1 else 1.0) / workers
+        share = (_BUSY_CORE_FACTOR if work.workers > 1 else 1.0) / workers
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict
             seconds += share * (factor * epochs * epoch + work.test * cost.predict)
@@ -165,7 +172,7 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
 
 
 def format_duration(seconds: float) -> str:
-    """A time for people: 40 s, 12 min, 2.5 h."""
+    """A duration as text: 40 s, 12 min, 2.5 h."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     if seconds < 5400:

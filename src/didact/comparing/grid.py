@@ -1,12 +1,12 @@
-"""The students to train: every row of the table with every student, size and seed, each with a key of its own."""
+"""Lists the students to train: one cell per table row, student, training size and seed, each with a key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from didact.comparing.cell import VERSION, Cell
 from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import VERSION, Cell
 from didact.core.row import Row, fingerprint_of
 from didact.explaining.cache import CachedFile, slug
 from didact.files.store import key_of
@@ -18,15 +18,15 @@ from didact.students.build import StudentSpec, strategy_options
 
 @dataclass(frozen=True, eq=False)
 class ExplanationFiles:
-    """Where the run's explanations are: `of` by row of the table and seed, `components` by learner what it weighs."""
+    """The run's files: explanations by label and seed, and component scores by learner."""
 
-    of: Mapping[tuple[str, int], CachedFile]
+    by_method: Mapping[tuple[str, int], CachedFile]
     components: Mapping[str, CachedFile]
 
 
 @dataclass(frozen=True, eq=False)
 class DerivedExplanations:
-    """Explanations that a learned explainer will make: the key of the run that learns it, and the row they are for."""
+    """Explanations that a learned explainer will produce. `source` is the key of the cell that learns it."""
 
     source: str
     method: ComparedMethod
@@ -34,68 +34,76 @@ class DerivedExplanations:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """All runs, in the order of the table and seed by seed, so that an early look is a fair one.
+    """All cells, seed by seed, so that methods can be compared before the run is complete.
 
-    `derived` is by file what learned explainers are to make before the runs that use it.
+    `derived` holds, by file name, the explanations that learned explainers produce before other cells use them.
     """
 
-    runs: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
     derived: Mapping[str, DerivedExplanations]
 
     @property
-    def learning(self) -> list[Cell]:
-        """The runs that learn an explainer beside their student."""
-        return [run for run in self.runs if run.learner is not None]
+    def learner_cells(self) -> list[Cell]:
+        """The cells that learn an explainer together with their student."""
+        return [cell for cell in self.cells if cell.learner is not None]
 
     @property
-    def teaching(self) -> list[Cell]:
-        return [run for run in self.runs if run.learner is None]
+    def student_cells(self) -> list[Cell]:
+        """All other cells: their students learn from finished explanations, or from none."""
+        return [cell for cell in self.cells if cell.learner is None]
 
     @property
     def keys(self) -> set[str]:
-        """Rows of the table may share a run."""
-        return {run.key for run in self.runs}
+        """The distinct keys; table rows may share a cell."""
+        return {cell.key for cell in self.cells}
 
 
 def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
-    """Every run of the setup. `fingerprint` is the teacher's. Keys do not depend on the teacher's answers."""
+    """List every cell of the setup. `fingerprint` is the teacher's; the keys do not contain the teacher's answers."""
     config = setup.config
     builder = _Builder(setup, files)
     held_out = {
         split: fingerprint_of([without_labels(row) for row in setup.held_out(split)]) for split in ("dev", "test")
     }
-    rules = {str(student): _training_facts(setup, student) for student in setup.students}
-    starts = {architecture: student_init_name(start) for architecture, start in setup.starts.items()}
-    runs = []
+    training_options = {str(student): _training_options(setup, student) for student in setup.students}
+    init_names = {
+        architecture: student_init_name(student_init) for architecture, student_init in setup.student_inits.items()
+    }
+    cells = []
     for seed in config.seeds:
         for size in config.train_sizes:
             train = fingerprint_of(setup.seed_rows(seed, size))
             for student in setup.students:
-                settings: dict[str, Any] = {"start": starts[student.architecture], "training": rules[str(student)]}
+                settings: dict[str, Any] = {
+                    "start": init_names[student.architecture],
+                    "training": training_options[str(student)],
+                }
                 settings |= {"size": size, "seed": seed, "soft": config.soft_labels, "threads": config.threads}
                 settings |= {"device": config.student_device} | ({"balanced": True} if setup.is_balanced else {})
-                facts = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
-                runs += builder.runs_of(student, settings, facts)
+                fingerprints = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
+                cells += builder.cells_of(student, settings, fingerprints)
     methods, students = setup.labels, [str(student) for student in setup.students]
-    order = {seed: number for number, seed in enumerate(config.seeds)}
-    runs.sort(key=lambda run: (order[run.seed], run.size, students.index(run.student), methods.index(run.explainer)))
-    return Grid(tuple(runs), builder.derived)
+    seed_order = {seed: index for index, seed in enumerate(config.seeds)}
+    cells.sort(
+        key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), methods.index(cell.explainer))
+    )
+    return Grid(tuple(cells), builder.derived)
 
 
-def student_init_name(start: StudentInit) -> str:
-    """The folder that holds where a student starts."""
-    return key_of(dict(start.facts))
+def student_init_name(student_init: StudentInit) -> str:
+    """The name of the folder with a student's initial weights."""
+    return key_of(dict(student_init.facts))
 
 
 def without_labels(row: Row) -> Row:
-    """A row as workers see it: gold labels and rationales stay behind."""
+    """The row as workers see it, without gold label and rationale."""
     return Row(row.id, row.texts, row.image)
 
 
-def _training_facts(setup: Setup, student: StudentSpec) -> dict[str, Any]:
-    facts = setup.training(student).facts()
-    del facts["seed"]
-    return facts
+def _training_options(setup: Setup, student: StudentSpec) -> dict[str, Any]:
+    options = setup.training(student).facts()
+    del options["seed"]
+    return options
 
 
 @dataclass(eq=False)
@@ -104,28 +112,33 @@ class _Builder:
     files: ExplanationFiles
     derived: dict[str, DerivedExplanations] = field(default_factory=dict)
 
-    def runs_of(self, student: StudentSpec, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Cell]:
-        """The runs of one student, size and seed. Those that learn explainers come first: others are known by them."""
-        runs = []
-        learned: dict[str, str] = {}  # by learner the key of the run that learns it
+    def cells_of(
+        self, student: StudentSpec, settings: Mapping[str, Any], fingerprints: Mapping[str, Any]
+    ) -> list[Cell]:
+        """The cells of one student, size and seed.
+
+        Cells that learn explainers come first, since the keys of others contain theirs.
+        """
+        cells = []
+        learned: dict[str, str] = {}  # learner -> key of the cell that learns it
         for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
             if not self.setup.takes_part(method, student):
                 continue
-            run = self._run(method, student, settings, facts, learned)
-            if run.learner is not None:
-                learned[run.learner] = run.key
-            runs.append(run)
-        return runs
+            cell = self._cell(method, student, settings, fingerprints, learned)
+            if cell.learner is not None:
+                learned[cell.learner] = cell.key
+            cells.append(cell)
+        return cells
 
-    def _run(
+    def _cell(
         self,
         method: ComparedMethod,
         student: StudentSpec,
         settings: Mapping[str, Any],
-        facts: Mapping[str, Any],
+        fingerprints: Mapping[str, Any],
         learned: Mapping[str, str],
     ) -> Cell:
-        """One run. Its key hashes the settings, which the worker reads, and the facts, which decide the result too."""
+        """One cell. Its key hashes `settings`, which the worker reads, and `fingerprints` of teacher, data and code."""
         explanations = self._explanations(method, settings["seed"], learned)
         learner = method.learner if method.role is Role.COTRAINED else None
         teaches = explanations is not None or learner is not None
@@ -133,7 +146,7 @@ class _Builder:
         trials = self._trials(method, student, teaches=teaches)
         components = None if learner is None else self.files.components[learner.label]
         identity = {
-            **facts,
+            **fingerprints,
             **settings,
             "explanations": None if explanations is None else explanations.key,
             "strategy": strategy.name,
@@ -142,7 +155,7 @@ class _Builder:
             "trials": trials,
         }
         if learner is not None and components is not None:
-            identity["learner"] = {**learner.facts(), "parts": components.key}
+            identity["learner"] = {**learner.identity(), "parts": components.key}
         if method.role is Role.EXTRA:
             identity["extra"] = True
         if code := STRATEGIES.local_source_hashes(strategy.name):
@@ -161,9 +174,9 @@ class _Builder:
         )
 
     def _explanations(self, method: ComparedMethod, seed: int, learned: Mapping[str, str]) -> CachedFile | None:
-        """The file that the student is taught with; of a learned explainer, the one it will make."""
+        """The file with the student's explanations; a learned explainer will write its file later."""
         if method.role not in DERIVED:
-            return None if method.method is None else self.files.of[method.label, seed]
+            return None if method.method is None else self.files.by_method[method.label, seed]
         assert method.learner is not None
         source = learned[method.learner.label]
         key = key_of({"learned": source, "role": str(method.role)})
@@ -172,15 +185,19 @@ class _Builder:
         return file
 
     def _trials(self, method: ComparedMethod, student: StudentSpec, *, teaches: bool) -> list[dict[str, Any]]:
-        """Changes to the strategy's options that are tried, and the best on dev kept."""
+        """Changes to the strategy's options, one student per trial; the best on dev is kept."""
         if method.role in (Role.COTRAINED, Role.EXTRA):
             return [{}]
         trials = [dict(trial) for trial in self.setup.config.trials(student.strategy)]
         if not teaches:
             return [{} for _ in trials]
-        if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # how sharp these are is fixed
-            others = [{name: value for name, value in trial.items() if name != "temperature"} for trial in trials]
-            trials = [trial for number, trial in enumerate(others) if trial not in others[:number]]
+        if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # their temperature is fixed
+            without_temperature = [
+                {name: value for name, value in trial.items() if name != "temperature"} for trial in trials
+            ]
+            trials = [
+                trial for index, trial in enumerate(without_temperature) if trial not in without_temperature[:index]
+            ]
         if method.role is Role.SHARPENED:
             temperatures = self.setup.config.temperatures
             trials = [{**trial, "temperature": value} for trial in trials for value in temperatures]

@@ -1,4 +1,4 @@
-"""The rows of a comparison's table: the methods asked for, controls, and what must stand beside a learned explainer."""
+"""The rows of a comparison's table: the requested methods, the controls, and the companions of learned explainers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,31 +22,31 @@ from didact.learning.defaults import default_methods
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 
-# The method that each family starts as.
+# The static method that each family of learned explainers starts from.
 _STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
 
 
 class Role(StrEnum):
-    """What a row of the table is. All but the first belong to a learned explainer (DESIGN: fair controls)."""
+    """The role of a table row. All but PLAIN belong to a learned explainer and serve as its fair controls."""
 
-    PLAIN = ""  # a method or a control as it is
-    FRESH = "fresh"  # the learned explainer, frozen, for new students: its own row
-    COTRAINED = "cotrained"  # the student that it was learned with
-    FLATTENED = "flattened"  # as flat as it was before it learned
-    MATCHED = "matched"  # its start, made as sharp as it became
-    SHARPENED = "sharpened"  # its start, with a temperature chosen on dev
-    EXTRA = "extra"  # no explanations, and the rows that learning saw beside the student's
+    PLAIN = ""  # a method or control without a learned explainer
+    FRESH = "fresh"  # the learned explainer, frozen, tested on new students: its own row
+    COTRAINED = "cotrained"  # the student that the explainer was learned with
+    FLATTENED = "flattened"  # the learned explanations, at the mean entropy of the static start
+    MATCHED = "matched"  # the static start, at the mean entropy of the learned explanations
+    SHARPENED = "sharpened"  # the static start, with a temperature chosen on dev
+    EXTRA = "extra"  # no explanations, but training on the dev rows that learning saw
 
 
-# Rows whose explanations a learned explainer makes after it was learned.
+# Roles whose explanations exist only after the explainer is learned.
 DERIVED: Final = (Role.FRESH, Role.FLATTENED, Role.MATCHED)
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedMethod:
-    """One row of the table. With `resample_per_seed` its explanations are drawn anew for every seed.
+    """One row of the table. `resample_per_seed` draws its explanations again for every seed.
 
-    Rows with a `learner` are made by what it learns, as their role says.
+    Explanations of rows with a `learner` come from what it learns, according to `role`.
     """
 
     label: str
@@ -58,12 +58,12 @@ class ComparedMethod:
 
     @property
     def has_own_scores(self) -> bool:
-        """False where units are ranked as in another row's explanations, only sharper or flatter, or not at all."""
+        """False if the row has no explanations, or those of another row at another temperature."""
         return self.role in (Role.PLAIN, Role.FRESH) and self.label != "none"
 
     @property
     def file_label(self) -> str:
-        """What the file of its explanations is called by: two rows may share one."""
+        """The label in the name of its explanation file; two rows may share a file."""
         return str(self.method) if self.role is Role.SHARPENED else self.label
 
     def for_seed(self, seed: int) -> Method | None:
@@ -75,7 +75,7 @@ class ComparedMethod:
 
 @dataclass
 class Findings:
-    """What was found while a comparison was set up: notes for the reader of its table, and faults that stop it."""
+    """Notes for the reader of the table, and faults that stop the comparison, collected during setup."""
 
     notes: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -88,9 +88,9 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class MethodChoice:
-    """The rows of the table, and the config that names them. `defaults` are methods that didact chose.
+    """The rows of the table, and the config that names them. `defaults` are the methods that didact chose.
 
-    A default that the teacher cannot serve is left out with a note; a method that was asked for is a fault.
+    If the teacher does not support a default method, it is left out with a note; a requested method is a fault.
     """
 
     config: CompareConfig
@@ -98,11 +98,11 @@ class MethodChoice:
     defaults: frozenset[str] = frozenset()
 
     def without(self, label: str, error: DidactError, findings: Findings) -> "MethodChoice":
-        """The choice without a method that the teacher cannot serve."""
+        """The choice without a method that the teacher does not support."""
         if label not in self.defaults:
             findings.faults.append(f"explainers: {label}: {error}" if self.has(label) else f"explainers: {error}")
             return self
-        findings.notes.append(f"{label} is left out, since this model cannot serve it: {error}")
+        findings.notes.append(f"{label} is left out, since this model does not support it: {error}")
         explainers = tuple(name for name in self.config.explainers if name != label)
         methods = tuple(method for method in self.methods if method.label != label)
         return MethodChoice(self.config.with_fields(explainers=explainers), methods, self.defaults)
@@ -114,7 +114,7 @@ class MethodChoice:
 def choose_methods(
     config: CompareConfig, teacher: Teacher, data: Dataset, objects: Sequence[Method], findings: Findings
 ) -> MethodChoice:
-    """The rows of the table: `none` and the other controls, what was asked for or suits the teacher, and companions."""
+    """Choose the rows of the table: controls, the requested methods (or defaults for the teacher), and companions."""
     choice = MethodChoice(config)
     if not config.explainers and not objects:
         names = default_methods(teacher)
@@ -125,7 +125,7 @@ def choose_methods(
         if method == "none":
             continue
         try:
-            methods.append(_compared(method, teacher, choice.config, methods))
+            methods.append(_compared_method(method, teacher, choice.config, methods))
         except DidactError as error:
             choice = choice.without(str(method), error, findings)
     for companion in _companions(methods, teacher, data, findings):
@@ -137,7 +137,7 @@ def choose_methods(
 
 
 def is_spec(method: Method | None) -> bool:
-    """Whether it is a name with options, and no file or folder."""
+    """Whether the method is a name with options, not an object, file or folder."""
     return isinstance(method, str) and not method.endswith(".parquet") and not is_learned(method)
 
 
@@ -148,7 +148,7 @@ def _is_skipped(config: CompareConfig, name: str) -> bool:
 def _controls(
     config: CompareConfig, data: Dataset, requested: Sequence[Method], findings: Findings
 ) -> list[ComparedMethod]:
-    """The controls of every comparison that have a meaning here and were not asked for as methods."""
+    """The standard controls that apply to these data and were not requested as methods."""
     controls = [ComparedMethod("none", None, True)]
     for name in CONTROLS[1:]:
         if name not in requested and not _is_skipped(config, name) and _is_possible(name, data, findings):
@@ -157,25 +157,25 @@ def _controls(
 
 
 def _is_possible(control: str, data: Dataset, findings: Findings) -> bool:
-    """Whether a control has a meaning for these data. What has none is left out, and the table says so."""
+    """Whether a control applies to these data. Adds a note if it does not."""
     if control == "trivial" and not data.task.has_classes:
-        findings.notes.append(f"The control 'trivial' gives away a class, and {data.task} has none.")
+        findings.notes.append(f"The control 'trivial' is left out: it leaks the class, and {data.task} has no classes.")
         return False
     if control != "human":
         return True
-    marked, rows = sum(row.rationale is not None for row in data["train"]), len(data["train"])
-    if 0 < marked < rows:
+    with_rationale, rows = sum(row.rationale is not None for row in data["train"]), len(data["train"])
+    if 0 < with_rationale < rows:
         findings.notes.append(
-            f"The control 'human' is left out: {marked} of {rows} train rows have a rationale. Ask for it by name to "
-            "keep to those rows."
+            f"The control 'human' is left out: only {with_rationale} of {rows} train rows have a rationale. Name it "
+            "among the explainers to use those rows alone."
         )
-    return 0 < marked == rows
+    return 0 < with_rationale == rows
 
 
-def _compared(
+def _compared_method(
     method: Method, teacher: Teacher, config: CompareConfig, others: Sequence[ComparedMethod]
 ) -> ComparedMethod:
-    """The row of a method that was asked for; an error if the teacher cannot serve it."""
+    """The table row of a requested method. Raises DidactError if the teacher does not support it."""
     label = _label(method, config, {other.label for other in others})
     if is_learner(method):
         return ComparedMethod(label, None, False, role=Role.FRESH, learner=parse_learner(str(method)))
@@ -188,7 +188,7 @@ def _compared(
 
 
 def _label(method: Method, config: CompareConfig, taken: set[str]) -> str:
-    """What the row of the table is called: no two alike, and none like a control or a spec that is asked for."""
+    """A unique label for the table row, different from all controls and requested specs."""
     if isinstance(method, str) and is_spec(method):
         return method
     if isinstance(method, str):
@@ -204,20 +204,22 @@ def _label(method: Method, config: CompareConfig, taken: set[str]) -> str:
 def _companions(
     methods: Sequence[ComparedMethod], teacher: Teacher, data: Dataset, findings: Findings
 ) -> list[ComparedMethod]:
-    """What must stand beside a learned explainer, so that its row can be read. Some may be there already."""
+    """The fair controls of learned explainers. Some may already be rows of the table."""
     learners = [method.learner for method in methods if method.learner is not None]
     companions: list[ComparedMethod] = []
     statics: list[str] = []
     for learner in learners:
-        companions.append(ComparedMethod(learner.row("cotrained"), None, True, role=Role.COTRAINED, learner=learner))
+        companions.append(
+            ComparedMethod(learner.companion_label("cotrained"), None, True, role=Role.COTRAINED, learner=learner)
+        )
         static = _STATIC.get(learner.family)
-        if static is None:  # the members of a blend are what it is held against
+        if static is None:  # a blend is compared with its members
             companions += [ComparedMethod(name, name, True) for name in _members(learner, teacher, data, findings)]
             continue
         is_plain = not set(learner.spec.options) - {"family"}
         name = f"{static}(matched)" if is_plain else f"{static}(matched, {learner.label})"
-        flat = learner.row("flattened")
-        companions.append(ComparedMethod(flat, None, True, role=Role.FLATTENED, learner=learner))
+        flattened = learner.companion_label("flattened")
+        companions.append(ComparedMethod(flattened, None, True, role=Role.FLATTENED, learner=learner))
         companions.append(ComparedMethod(name, None, True, role=Role.MATCHED, learner=learner))
         statics.append(static)
     for static in dict.fromkeys(statics):
@@ -237,43 +239,42 @@ def _members(learner: Learner, teacher: Teacher, data: Dataset, findings: Findin
 
 
 def _note_choices(config: CompareConfig, methods: Sequence[ComparedMethod], findings: Findings) -> None:
-    """What a reader of the table would take for granted, and the plan has otherwise."""
+    """Note choices of the plan that a reader of the table would not expect."""
     labels = {method.label for method in methods}
-    left = [name for name in config.skip_controls if name not in labels]
-    if left:
-        findings.notes.append(f"Left out as the plan asks: {', '.join(left)}.")
-    sharp = [method.label for method in methods if method.role is Role.SHARPENED]
-    if sharp and len(config.temperatures) == 1:
+    skipped = [name for name in config.skip_controls if name not in labels]
+    if skipped:
+        findings.notes.append(f"Left out by skip_controls: {', '.join(skipped)}.")
+    sharpened = [method.label for method in methods if method.role is Role.SHARPENED]
+    if sharpened and len(config.temperatures) == 1:
         findings.notes.append(
-            f"{', '.join(sharp)}: the temperature is {config.temperatures[0]:g}, fixed beforehand and not chosen on "
-            "dev."
+            f"{', '.join(sharpened)}: the temperature is fixed at {config.temperatures[0]:g} and not chosen on dev."
         )
 
 
 def _check_learned_rows(methods: Sequence[ComparedMethod], teacher: Teacher, data: Dataset, findings: Findings) -> None:
-    """A learned explainer knows which rows it saw, and of which teacher: never those that students are tested on."""
+    """Check the rows and the teacher that saved explainers were learned from. Test rows among them are a fault."""
     for compared in methods:
         explainer = compared.method
         if isinstance(explainer, str) and is_learned(explainer):
             explainer = load_explainer(explainer)
         if not isinstance(explainer, LearnedExplainer) or not explainer.learned:
             continue
-        seen = set(explainer.learned.get("rows", ()))
-        tested = sum(fingerprint_of([row]) in seen for row in data["test"])
+        seen_rows = set(explainer.learned.get("rows", ()))
+        tested = sum(fingerprint_of([row]) in seen_rows for row in data["test"])
         if tested:
             findings.faults.append(
-                f"explainers: {compared.label} learned from {tested} of the rows in 'test': it would be judged by what "
-                "it saw. Learn it from other rows."
+                f"explainers: {compared.label} was learned from {tested} rows of the test split, so its result would "
+                "be biased. Learn it from other rows."
             )
         else:
             is_mix = isinstance(explainer, ComponentMix)
-            advice = " Name `smat` to have it learned from each student's rows alone." if is_mix else ""
+            advice = " Name `smat` instead to learn it from each student's rows alone." if is_mix else ""
             findings.notes.append(
-                f"{compared.label} saw the teacher's answers to {len(seen):,} rows when it was learned; students "
-                f"taught by others did not.{advice}"
+                f"{compared.label} was learned from the teacher's answers to {len(seen_rows):,} rows, which the "
+                f"students of other methods did not see.{advice}"
             )
-        known = explainer.learned.get("teacher_fingerprint")
-        if not teacher.is_identified_by_answers and known not in (None, teacher.fingerprint(())):
+        learned_for = explainer.learned.get("teacher_fingerprint")
+        if not teacher.is_identified_by_answers and learned_for not in (None, teacher.fingerprint(())):
             findings.notes.append(
                 f"{compared.label} was learned for another teacher ({explainer.learned.get('teacher')})."
             )

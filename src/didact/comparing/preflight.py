@@ -1,5 +1,4 @@
-"""Tries every method and every student of a comparison on two rows, so that what is refused is known before hours of
-work."""
+"""Tries every method and student of a comparison on two rows, to report faults before hours of work."""
 
 import time
 from collections.abc import Sequence
@@ -17,10 +16,10 @@ from didact.students.build import StudentSpec, build_strategy, strategy_options
 
 
 def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
-    """The setup without what cannot take part. What was asked for and cannot is a fault."""
-    rows = setup.used[:2]
+    """Try all methods and students. Defaults that fail are left out; requested ones that fail become faults."""
+    rows = setup.used_rows[:2]
     if not rows:
-        return setup  # a fault already: no size is that small
+        return setup  # already reported as a fault of the sizes
     skipped: set[tuple[str, str]] = set()
     explanations: dict[str, Explanations] = {}
     seconds: dict[str, float] = {}
@@ -29,14 +28,14 @@ def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
             skipped |= _try_learner(method, setup, rows, findings)
         if method.method is None:
             continue
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             explanations[method.label] = _try_method(method, setup, rows)
-            seconds[method.label] = time.perf_counter() - began
+            seconds[method.label] = time.perf_counter() - started
         except DidactError as error:
             choice = choice.without(method.label, error, findings)
     for student in setup.students:
-        if student.architecture in setup.starts:
+        if student.architecture in setup.student_inits:
             skipped |= _try_student(student, setup, rows, explanations, findings)
     return replace(
         setup, config=choice.config, methods=choice.methods, skipped=frozenset(skipped), probe_seconds=seconds
@@ -44,15 +43,14 @@ def preflight(setup: Setup, choice: MethodChoice, findings: Findings) -> Setup:
 
 
 def _try_method(method: ComparedMethod, setup: Setup, rows: Sequence[Row]) -> Explanations:
-    """The explanations of two rows. Of those that are given, all that will be needed must be there."""
+    """Explain two rows. Existing explanations must cover all rows that students use."""
     instance = method.for_seed(setup.config.seeds[0])
     assert instance is not None
-    given = as_explanations(instance)
-    if given is not None:
-        return select_rows(select_rows(given, setup.used, label=method.label), rows, label=method.label)
-    outputs = (
-        setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
-    )  # they may cost something
+    existing = as_explanations(instance)
+    if existing is not None:
+        return select_rows(select_rows(existing, setup.used_rows, label=method.label), rows, label=method.label)
+    # Answers of a black box are stored, since a query may cost money.
+    outputs = setup.sample.answers.of(rows) if setup.teacher.is_identified_by_answers else None
     with ignore_score_warnings():
         return explain(setup.teacher, rows, instance, background_rows=rows, outputs=outputs)
 
@@ -61,12 +59,12 @@ def _try_student(
     student: StudentSpec,
     setup: Setup,
     rows: Sequence[Row],
-    explanations: dict[str, Explanations],
+    by_label: dict[str, Explanations],
     findings: Findings,
 ) -> set[tuple[str, str]]:
-    """Teach the student with every method's explanations. Gives the pairs that do not go together."""
+    """Prepare the student's lessons from every method. Returns the pairs (method, student) that do not fit."""
     try:
-        model = setup.starts[student.architecture].build(0)
+        model = setup.student_inits[student.architecture].build(0)
         batch = model.encode(rows)
         strategy = build_strategy(student.strategy)
         strategy.attach(model, batch)
@@ -74,21 +72,25 @@ def _try_student(
         findings.faults.append(f"students: {student}: {error}")
         return set()
     is_alignment = student.strategy.name == "alignment"
-    unaligned = sorted(label for label, given in explanations.items() if is_alignment and given.alignments is None)
-    for label, given in explanations.items():
+    unaligned = sorted(
+        label for label, explanations in by_label.items() if is_alignment and explanations.alignments is None
+    )
+    for label, explanations in by_label.items():
         if label in unaligned:
             continue
         try:
-            strategy.lesson(given, batch)
+            strategy.lesson(explanations, batch)
         except DidactError as error:
             findings.faults.append(f"students: {student} with {label}: {error}")
     if unaligned:
-        findings.notes.append(f"{student} needs aligned spans, which {', '.join(unaligned)} do not give: left out.")
+        findings.notes.append(
+            f"{student} needs aligned spans and is left out for methods without them: {', '.join(unaligned)}."
+        )
     return {(label, str(student)) for label in unaligned}
 
 
 def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], findings: Findings) -> set[tuple[str, str]]:
-    """Whether the teacher can serve the family, students can be taught by it, and there are rows enough."""
+    """Check a learned explainer: the teacher supports its family, the students fit, and there are enough rows."""
     learner = method.learner
     assert learner is not None
     try:
@@ -102,16 +104,16 @@ def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], find
         if student.strategy.name != "attention" or options["send"] != "whole":
             skipped |= {(other.label, str(student)) for other in setup.methods if other.learner == learner}
             findings.notes.append(
-                f"{learner.label} is learned through what it sends whole: left out for student {student}."
+                f"{learner.label} needs students with strategy attention(send=whole); left out for student {student}."
             )
-        elif student.architecture in setup.starts:
+        elif student.architecture in setup.student_inits:
             batch_size = setup.training(student).batch_size
-            others = (learner.smat.outer_batch or batch_size) if learner.smat.outer == "train" else 0
+            outer_rows = (learner.smat.outer_batch or batch_size) if learner.smat.outer == "train" else 0
             smallest = min(setup.config.train_sizes)
-            if smallest < batch_size + others:
+            if smallest < batch_size + outer_rows:
                 findings.faults.append(
-                    f"train_sizes: {method.label} needs {batch_size + others} rows to learn from ({batch_size} to "
-                    f"teach {student} and {others} others to judge it by), and {smallest} were asked for. Take larger "
-                    "sizes, or a smaller batch_size."
+                    f"train_sizes: {method.label} needs at least {batch_size + outer_rows} rows ({batch_size} for a "
+                    f"training step of {student} and {outer_rows} for the outer loss), and {smallest} were asked for. "
+                    "Use larger sizes, or a smaller batch_size."
                 )
     return skipped

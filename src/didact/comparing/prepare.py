@@ -1,7 +1,7 @@
-"""From a plan to all that a comparison needs: rows, methods, students, and numbers fitted to the time there is.
+"""Turns a plan into a setup: chooses rows, methods and students, and fits their numbers to the time budget.
 
-What the plan leaves open is chosen here, once. The resulting plan is written to plan.toml before the first student is
-trained, and a run that is resumed reads it from there instead of measuring again.
+Everything that the plan leaves open is chosen here, once. The resulting plan is written to plan.toml before the first
+student is trained; a resumed run reads it from there instead of measuring again.
 """
 
 import re
@@ -15,6 +15,7 @@ from typing import Any
 from didact.comparing.answer_file import DEFAULT_RECHECK, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
+from didact.comparing.cell import load_completed
 from didact.comparing.config import CompareConfig, read_plan
 from didact.comparing.costs import Costs, measure_costs
 from didact.comparing.evaluation import is_evaluated
@@ -33,7 +34,6 @@ from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
 from didact.comparing.sampling import TEST_ROWS, Answers, RowLimits, Sample, data_for_students, draw_sample
 from didact.comparing.setup import Setup
-from didact.comparing.training_run import load_completed
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
@@ -43,12 +43,12 @@ from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
 from didact.viz.progress import announce
 
-_FIRST_LOOK = 300  # test rows that are labelled before a budget is fitted
+_FIRST_LOOK = 300  # test rows labelled before a budget is fitted
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A comparison ready to run, and what it is estimated to take; None where nothing was measured."""
+    """A comparison that is ready to run, and its forecast; None if no costs were measured."""
 
     setup: Setup
     forecast: Forecast | None
@@ -62,23 +62,23 @@ def prepare(
     *,
     folder: Path | None,
     workers: int,
-    began: float,
+    started: float,
     is_forecast: bool = False,
 ) -> Prepared:
-    """Choose rows, methods, students and numbers, check them on two rows, and fit them to the plan's budget.
+    """Choose rows, methods, students and sizes, try them on two rows, and fit them to the plan's budget.
 
-    `folder` is where the run is kept; None for one that keeps nothing, which scores no metrics unless asked to.
-    `began` is when the command began, on the clock of time.perf_counter. Costs are measured where the plan needs them,
-    for a forecast, and where progress is shown of runs that are still open. Some rows that a black box answered
-    in an earlier call are asked again; a forecast asks none of them, and keeps no answers.
+    `folder` is the run's folder; None for a temporary run, which computes no metrics unless the plan names them.
+    `started` is the start of the command on the clock of time.perf_counter. Costs are measured if the plan needs them,
+    for a forecast, and if progress of unfinished runs is shown. Some stored answers of a black box are checked again,
+    except in a forecast, which stores nothing.
     """
     progress, recheck = plan.progress, 0 if is_forecast else plan.recheck
     teacher = HumanTeacher(data.task, data.classes) if teacher == "human" else teacher
-    data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # labels only show who is right
+    data = align_labels(data, teacher, classes=plan.classes or None, required=False)  # gold labels are only shown
     data, notes = data_for_students(teacher, data)
     check_fit(teacher, data)
-    request = _request(plan, teacher, methods)
-    fitted = None if plan.fitted_from is not None or folder is None else _stored(folder, request, plan)
+    request = _request_key(plan, teacher, methods)
+    fitted = None if plan.fitted_from is not None or folder is None else _stored_plan(folder, request, plan)
     plan = fitted or plan
     is_fitted = plan.fitted_from is not None
     if plan.eval_rows is None and folder is None:
@@ -92,22 +92,22 @@ def prepare(
         teacher = teacher.with_stored_answers(file.get)
     answers = Answers(teacher, file=file, progress=progress)
     first_look = needs_fit and plan.budget is not None
-    sample = _sampled(plan, data, answers, notes, first_look=first_look)
+    sample = _draw_rows(plan, data, answers, notes, first_look=first_look)
     setup = assemble(plan, teacher, data, methods, sample=sample)
     if not (needs_fit or is_forecast) and (not progress or _is_done(setup, folder)):
         return Prepared(setup, None)
     costs = measure_costs(setup, progress=progress)
     if needs_fit:
-        plan = _fitted(setup, costs, plan, request, workers, began, test=len(data["test"]))
-        sample = _sampled(plan, data, answers, notes)
-        setup = _again(setup, plan, methods, sample)
-    work = Workload.of(setup, workers=workers, measured=setup.config.eval_rows or 0)
+        plan = _fit(setup, costs, plan, request, workers, started, test=len(data["test"]))
+        sample = _draw_rows(plan, data, answers, notes)
+        setup = _reassemble(setup, plan, methods, sample)
+    work = Workload.of(setup, workers=workers, eval_rows=setup.config.eval_rows or 0)
     runs = work.runs(setup)
-    done = done_work(setup, folder)
-    parts = [_left(part, done, runs) for part in stages(setup, costs, work)]
+    done = completed_work(setup, folder)
+    remaining = [_remaining(stage, done, runs) for stage in stages(setup, costs, work)]
     forecast = Forecast(
-        tuple(summary(setup, runs, total_seconds(parts))),
-        tuple(parts),
+        tuple(summary(setup, runs, total_seconds(remaining))),
+        tuple(remaining),
         runs,
         None if done is None else done.runs,
         workers,
@@ -118,14 +118,14 @@ def prepare(
 
 
 def _answer_file(teacher: Teacher, folder: Path | None, *, writes: bool) -> AnswerFile | None:
-    """Where the answers of a black box are kept; None for models, which are known by their weights, and people."""
+    """The stored answers of a black box. None for models, which are identified by their weights, and for people."""
     if folder is None or not teacher.is_identified_by_answers or teacher.task.is_per_token:
         return None
     return AnswerFile(folder, teacher, writes=writes)
 
 
 def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
-    """The plan in a few lines for people."""
+    """The plan in a few lines of text."""
     plan = setup.config
     controls = setup.controls
     methods = [label for label in setup.labels if label not in controls]
@@ -142,7 +142,7 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     else:
         first = (
             f"Plan: {runs:,} runs; about {format_duration(seconds)}. {product} are {combinations:,} combinations: "
-            f"{combinations - runs:,} of them are equal to another, or not possible with the student."
+            f"{combinations - runs:,} of them equal another one or are not possible with the student."
         )
     lines = [
         first,
@@ -157,38 +157,38 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
     return lines
 
 
-def _count(things: Sequence[Any], name: str) -> str:
-    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
+def _count(items: Sequence[Any], name: str) -> str:
+    return f"{len(items)} {name}{'s' * (len(items) != 1)}"
 
 
-def _request(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
-    """What a fitted plan is known by: the plan as asked for, and the objects beside it."""
+def _request_key(plan: CompareConfig, teacher: Teacher, methods: Sequence[Method]) -> str:
+    """The key of a request: a hash of the plan as requested and of the names of its objects."""
     plain = plan.with_fields(fitted_from=None, left_out=())
     names = [str(getattr(method, "name", type(method).__name__)) for method in methods]
-    # Older plans had two more entries. With their defaults in the text, a run that was fitted then is recognised.
+    # Older versions had two more entries. Their defaults stay in the text, so that plans fitted then keep their key.
     retired = 'test = "wilcoxon"\nreplicates = 2000\nthreads = '
     text = re.sub(r"^threads = ", lambda _: retired, plain.request_text(), count=1, flags=re.MULTILINE)
     return key_of({"plan": text, "teacher": teacher.name, "methods": names})
 
 
-def _stored(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
-    """The plan that an earlier call of the same request fitted; None if there is none."""
+def _stored_plan(folder: Path, request: str, plan: CompareConfig) -> CompareConfig | None:
+    """The plan that an earlier call with the same request fitted, or None."""
     path = folder / "plan.toml"
     if not path.is_file():
         return None
     try:
         entries = read_plan(path, trust_remote_code=plan.trust_remote_code)
-        current_entries = CompareConfig.current_entries(entries, [], warns=False)  # an older didact wrote other names
-        known = CompareConfig.of(current_entries, objects=("model", "data"))
+        current_entries = CompareConfig.current_entries(entries, [], warns=False)  # older versions wrote former names
+        stored = CompareConfig.of(current_entries, objects=("model", "data"))
     except DidactError:
         return None
-    return known.with_fields(trust_remote_code=plan.trust_remote_code) if known.fitted_from == request else None
+    return stored.with_fields(trust_remote_code=plan.trust_remote_code) if stored.fitted_from == request else None
 
 
-def _sampled(
+def _draw_rows(
     plan: CompareConfig, data: Dataset, answers: Answers, notes: Sequence[str], *, first_look: bool = False
 ) -> Sample:
-    """The rows of a plan, with what is to be known of the data. A first look, before anything is fitted, labels few."""
+    """Draw the rows of a plan. `first_look` labels few test rows, before a budget is fitted."""
     test = TEST_ROWS if plan.test_rows is None else plan.test_rows or None
     test = min(test or _FIRST_LOOK, _FIRST_LOOK) if first_look else test
     limits = RowLimits(plan.train_rows or None, plan.dev_rows or None, test)
@@ -196,75 +196,75 @@ def _sampled(
     return replace(sample, notes=(*notes, *sample.notes))
 
 
-def _fitted(
-    setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, began: float, *, test: int
+def _fit(
+    setup: Setup, costs: Costs, plan: CompareConfig, request: str, workers: int, started: float, *, test: int
 ) -> CompareConfig:
-    """The plan with everything chosen. Without a budget, only the rows for metrics are."""
+    """Fit the plan to its budget. Without a budget, only `eval_rows` is chosen."""
     if plan.budget is None:
         fitted = setup.config.with_fields(eval_rows=metric_rows(setup, costs, workers=workers))
     else:
-        seconds = TARGET * plan.budget - (time.perf_counter() - began)
+        seconds = TARGET * plan.budget - (time.perf_counter() - started)
         fitted = fit_plan(setup, costs, plan, workers=workers, seconds=seconds, test=test)
     return fitted.with_fields(students=setup.students, balance=setup.is_balanced, fitted_from=request)
 
 
-def _again(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
-    """The setup of the fitted plan. Its parts were tried already."""
-    again = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
-    notes = [note for note in setup.notes if note not in again.notes and note not in setup.sample.notes]
-    return replace(again, skipped=setup.skipped, defaults=setup.defaults, notes=(*again.notes, *notes))
+def _reassemble(setup: Setup, plan: CompareConfig, methods: Sequence[Method], sample: Sample) -> Setup:
+    """The setup of the fitted plan. Nothing is tried again."""
+    refitted = assemble(plan, setup.teacher, sample.data, methods, sample=sample, probe=False)
+    notes = [note for note in setup.notes if note not in refitted.notes and note not in setup.sample.notes]
+    return replace(refitted, skipped=setup.skipped, defaults=setup.defaults, notes=(*refitted.notes, *notes))
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a folder holds of a plan: finished runs, labels, rows still to explain by label, and metrics."""
+class CompletedWork:
+    """The finished work of a plan in a folder. `missing` is the number of rows still to explain, by label."""
 
     runs: int
-    labelled: bool
+    is_labelled: bool
     missing: Mapping[str, int]
-    scored: bool
+    is_scored: bool
 
 
 def _is_done(setup: Setup, folder: Path | None) -> bool:
-    """Whether no run of the plan is left to do."""
-    done = done_work(setup, folder)
-    return done is not None and done.runs >= Workload.of(setup, workers=1, measured=0).runs(setup)
+    """Whether all training runs of the plan are done."""
+    done = completed_work(setup, folder)
+    return done is not None and done.runs >= Workload.of(setup, workers=1, eval_rows=0).runs(setup)
 
 
-def _left(part: Stage, done: Done | None, runs: int) -> Stage:
-    """A part of the work without what is done already."""
+def _remaining(stage: Stage, done: CompletedWork | None, runs: int) -> Stage:
+    """A stage without the work that is already done."""
     if done is None:
-        return part
+        return stage
     share = 1.0
-    if part.unit == "runs":
+    if stage.unit == "runs":
         share = 1 - done.runs / max(runs, 1)
-    elif part.name == "labelling":
-        share = 0.0 if done.labelled else 1.0
-    elif part.name.startswith(EXPLAINING):
-        missing = done.missing.get(part.name.removeprefix(EXPLAINING))
-        share = 1.0 if missing is None else min(missing / max(part.count, 1), 1.0)
-    elif part.name == SCORING:
-        share = 0.0 if done.scored else 1.0
+    elif stage.name == "labelling":
+        share = 0.0 if done.is_labelled else 1.0
+    elif stage.name.startswith(EXPLAINING):
+        missing = done.missing.get(stage.name.removeprefix(EXPLAINING))
+        share = 1.0 if missing is None else min(missing / max(stage.count, 1), 1.0)
+    elif stage.name == SCORING:
+        share = 0.0 if done.is_scored else 1.0
     return replace(
-        part, count=part.count if part.unit == "runs" else round(part.count * share), seconds=part.seconds * share
+        stage, count=stage.count if stage.unit == "runs" else round(stage.count * share), seconds=stage.seconds * share
     )
 
 
-def done_work(setup: Setup, folder: Path | None) -> Done | None:
-    """What a folder holds of the setup; None where that cannot be known without computing."""
+def completed_work(setup: Setup, folder: Path | None) -> CompletedWork | None:
+    """The finished work in a folder; None if finding out would need computation, as for a black box."""
     if folder is None or not (folder / "cells").is_dir():
-        return Done(0, False, {}, False)
+        return CompletedWork(0, False, {}, False)
     if setup.teacher.is_identified_by_answers:
         return None
     fingerprint = setup.teacher.fingerprint(())
-    found = find_explanations(setup, folder / EXPLANATIONS_FOLDER, fingerprint)
-    if found is None:
+    located = find_explanations(setup, folder / EXPLANATIONS_FOLDER, fingerprint)
+    if located is None:
         return None
-    files, missing = found
+    files, missing = located
     keys = build_grid(setup, fingerprint, files).keys
     store = Store(folder / "cells")
     runs = sum(load_completed(store, key) is not None for key in keys)
     labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
     rows = setup.config.eval_rows or 0
-    scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
-    return Done(runs, labels.is_file(), missing, scored)
+    is_scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
+    return CompletedWork(runs, labels.is_file(), missing, is_scored)

@@ -1,4 +1,4 @@
-"""What workers need and nobody may pickle: rows, the teacher's answers, and where students start. In plain files."""
+"""The inputs of workers, as plain files instead of pickles: rows, the teacher's answers, and initial weights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Rows of one split with the teacher's answers. Gold labels and rationales stay behind."""
+    """Rows of one split with the teacher's answers. The rows of workers have no gold labels and rationales."""
 
     rows: tuple[Row, ...]
     outputs: Outputs
 
 
 def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, classes: Sequence[str] | None) -> None:
-    """Keep the rows of all splits with the teacher's answers."""
+    """Write the rows of all splits with the teacher's answers to a Parquet file."""
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for name in SPLITS:
         rows, outputs = splits[name].rows, splits[name].outputs
@@ -43,63 +43,69 @@ def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, c
         columns["image"] += [None if row.image is None else row.image.tobytes() for row in rows]
         columns["shape"] += [None if row.image is None else list(row.image.shape) for row in rows]
         columns["values"] += outputs.values.tolist()
-        columns["answers"] += [None] * len(rows) if outputs.answers is None else [list(one) for one in outputs.answers]
-    about = {"task": task.name, "classes": None if classes is None else list(classes)}
-    write_table(path, Table(columns, about), types=_TYPES)
+        columns["answers"] += (
+            [None] * len(rows) if outputs.answers is None else [list(texts) for texts in outputs.answers]
+        )
+    metadata = {"task": task.name, "classes": None if classes is None else list(classes)}
+    write_table(path, Table(columns, metadata), types=_TYPES)
 
 
 def read_rows(path: Path) -> dict[str, LabelledSplit]:
-    """What `write_rows` kept."""
+    """Read the file of `write_rows`.
+
+    Raises:
+        RecordError: the file is missing or damaged.
+    """
     table = read_table(path)
     task = task_named(table.about["task"])
-    found = {}
+    splits = {}
     for name in SPLITS:
-        here = [number for number, split in enumerate(table.columns["split"]) if split == name]
-        rows = tuple(_row({column: table.columns[column][number] for column in _TYPES}) for number in here)
-        answers = tuple(tuple(table.columns["answers"][number] or ()) for number in here)
-        values = np.array([table.columns["values"][number] for number in here], dtype=np.float64)
+        indices = [index for index, split in enumerate(table.columns["split"]) if split == name]
+        rows = tuple(_row({column: table.columns[column][index] for column in _TYPES}) for index in indices)
+        answers = tuple(tuple(table.columns["answers"][index] or ()) for index in indices)
+        values = np.array([table.columns["values"][index] for index in indices], dtype=np.float64)
         outputs = Outputs(task, tuple(row.id for row in rows), values, answers if task.is_per_token else None)
-        found[name] = LabelledSplit(rows, outputs)
-    return found
+        splits[name] = LabelledSplit(rows, outputs)
+    return splits
 
 
-def _row(kept: Mapping[str, Any]) -> Row:
+def _row(stored: Mapping[str, Any]) -> Row:
     image = None
-    if kept["image"] is not None:
-        image = np.frombuffer(kept["image"], dtype=np.uint8).reshape(kept["shape"]).copy()
-    return Row(kept["id"], tuple(kept["texts"]), image)
+    if stored["image"] is not None:
+        image = np.frombuffer(stored["image"], dtype=np.uint8).reshape(stored["shape"]).copy()
+    return Row(stored["id"], tuple(stored["texts"]), image)
 
 
 class RunInputs:
-    """Rows, starts and explanations of a run, each read and encoded once for all cells of a process."""
+    """Rows, initial weights and explanations of a run. Each is read and encoded once for all cells of a process."""
 
     def __init__(self, folder: Path, rows: str) -> None:
         self.folder = folder
         self._rows = rows
-        # Methods wrapped for each classroom, so that what it holds goes when it goes.
-        self.start = lru_cache(maxsize=8)(self._start)
+        # One cache per instance, so that its content is freed with the instance.
+        self.student_init = lru_cache(maxsize=8)(self._student_init)
         self.examples = lru_cache(maxsize=4)(self._examples)
-        self.maps = lru_cache(maxsize=16)(self._maps)
-        self.parts = lru_cache(maxsize=2)(self._parts)
+        self.explanations = lru_cache(maxsize=16)(self._explanations)
+        self.component_scores = lru_cache(maxsize=2)(self._component_scores)
 
     @cached_property
     def labelled(self) -> dict[str, LabelledSplit]:
         return read_rows(self.folder / self._rows)
 
-    def _start(self, name: str) -> StudentInit:
+    def _student_init(self, name: str) -> StudentInit:
         return StudentInit.load(self.folder / "starts" / name)
 
-    def _examples(self, start: str, soft: bool) -> dict[str, Examples]:
-        """The splits as students of this start read them: all of them share one tokenizer."""
-        model = self.start(start).build(0)
+    def _examples(self, init_name: str, soft: bool) -> dict[str, Examples]:
+        """The encoded splits. Students with the same initial weights share a tokenizer."""
+        model = self.student_init(init_name).build(0)
         return {name: Examples.of(model, split.rows, split.outputs, soft=soft) for name, split in self.labelled.items()}
 
-    def _parts(self, name: str) -> tuple[ComponentScores, Mapping[str, int]]:
-        """What learned explainers weigh, and where each row is."""
-        found = ComponentScores.load(self.folder.parent / "explanations" / name)
-        return found, {row: place for place, row in enumerate(found.maps.ids)}
+    def _component_scores(self, name: str) -> tuple[ComponentScores, Mapping[str, int]]:
+        """The component scores that learned explainers weigh, and the index of each row id."""
+        scores = ComponentScores.load(self.folder.parent / "explanations" / name)
+        return scores, {row: index for index, row in enumerate(scores.maps.ids)}
 
-    def _maps(self, name: str) -> tuple[Explanations, Mapping[str, int]]:
-        """Kept explanations, and where each row is."""
-        found = Explanations.load(self.folder.parent / "explanations" / name)
-        return found, {row: place for place, row in enumerate(found.ids)}
+    def _explanations(self, name: str) -> tuple[Explanations, Mapping[str, int]]:
+        """Stored explanations, and the index of each row id."""
+        explanations = Explanations.load(self.folder.parent / "explanations" / name)
+        return explanations, {row: index for index, row in enumerate(explanations.ids)}

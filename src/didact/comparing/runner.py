@@ -1,6 +1,13 @@
-"""A comparison from beginning to end, in five steps: label, explain, train, summarise, evaluate.
+"""Runs a comparison in five steps: label, explain, train, summarise, evaluate.
 
-Each step keeps what it made. A run that was stopped goes through the same steps, and each finds what it made before.
+1. `label`: the teacher predicts every row of the train, dev and test splits.
+2. `explain`: every method explains the training rows.
+3. `train`: students learn the teacher's answers, each with the explanations of one method (or none).
+4. `summarise`: compare how well the students predict the teacher on the test rows.
+5. `evaluate`: score the methods with all other metrics (optional).
+
+Each step stores its results in the run's folder and skips what is already there, so a stopped run resumes by running
+all five steps again.
 """
 
 import hashlib
@@ -11,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from didact.comparing.cell import Cell
 from didact.comparing.evaluation import MethodEvaluation
 from didact.comparing.explanations import (
     EXPLANATIONS_FOLDER,
@@ -23,7 +31,6 @@ from didact.comparing.run_inputs import LabelledSplit, read_rows, write_rows
 from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, CellResults, summarise, write_results
 from didact.comparing.training import TrainingStage
-from didact.comparing.training_run import Cell
 from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.errors import OptionError, RecordError
@@ -41,20 +48,23 @@ from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 from didact.viz.progress import announce
 
-_FOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
+_SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers, and the file in the folder `classroom` that keeps them."""
+    """The rows of all splits with the teacher's answers. `file` is the name of their file in `classroom/`."""
 
-    fingerprint: str
+    teacher_fingerprint: str
     file: str
     splits: Mapping[str, LabelledSplit]
 
 
 class ComparisonRunner:
-    """Runs one comparison in its directory."""
+    """Runs one comparison and stores everything in `directory`. `command` is recorded in the run.
+
+    `directory.pull` and `directory.push` exchange files with a remote store; in a local directory they do nothing.
+    """
 
     def __init__(self, setup: Setup, directory: RunDirectory, *, progress: bool = False, command: str = "") -> None:
         self.setup, self.directory, self.progress, self.command = setup, directory, progress, command
@@ -62,100 +72,113 @@ class ComparisonRunner:
         self.store = Store(self.folder / "cells")
 
     def run(self, executor: Executor) -> Comparison:
-        """Do what is left to do, and sum up."""
-        began = datetime.now(UTC)
+        """Run all steps that are not done yet and return the result.
+
+        Raises:
+            RecordError: a file could not be read or written. Finished work stays on disk.
+        """
+        started = datetime.now(UTC)
         try:
-            remove_stale_drafts(self.folder, inside=_FOLDERS)
+            remove_stale_drafts(self.folder, inside=_SUBFOLDERS)
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
-            with ShardDistributor(executor, self.folder) as sharing:
-                fill = sharing.fill if executor.shares_explaining else None
+            with ShardDistributor(executor, self.folder) as distributor:
+                fill = distributor.fill if executor.shares_explaining else None
                 files = self.explain(labelled, fill)
-                grid = build_grid(self.setup, labelled.fingerprint, files)
+                grid = build_grid(self.setup, labelled.teacher_fingerprint, files)
                 self.train(executor, labelled, grid)
                 comparison = self.summarise(labelled, grid)
                 self.evaluate(labelled, grid, fill)
         except RecordError as error:
             raise RecordError(
-                f"{error} What was finished is kept in {self.directory.name}: mend this, and give the same command "
-                "again to go on."
+                f"{error} Finished work is in {self.directory.name}. Fix this and run the same command again to resume."
             ) from error
-        RunRecord.now(self.command, began).save(self.folder)
+        RunRecord.now(self.command, started).save(self.folder)
         return comparison
 
     def label(self) -> LabelledRows:
-        """The rows of all splits with the teacher's answers: from the run's folder, or asked for now."""
+        """Predict all rows with the teacher, or read the stored predictions."""
         rows = self.setup.splits()
         teacher = self.setup.teacher
-        # A black box is asked first: its answers are its fingerprint.
-        splits = self._answers(rows) if teacher.is_identified_by_answers else None
+        # A black box has no weights to hash: its answers are its fingerprint, so they come first.
+        splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
-        fingerprint = teacher.fingerprint([row for part in rows.values() for row in part], outputs)
+        fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
         file = rows_file(fingerprint, rows)
         path = self.folder / "classroom" / file
         self.directory.push("classroom/answers-*.jsonl")
         self.directory.pull(f"classroom/{file}")
         stored = _stored_rows(path)
         if stored is None:
-            write_rows(path, splits or self._answers(rows), task=self.setup.task, classes=teacher.classes)
+            write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
-            stored = read_rows(path)  # as workers will read them
+            stored = read_rows(path)  # use exactly what workers will read
         return LabelledRows(fingerprint, file, stored)
 
     def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
-        """Explanations of the rows that students learn from, by every method."""
+        """Explain the training rows with every method. `fill` computes them as jobs of the executor; None: here."""
         outputs = labelled.splits["train"].outputs
         return make_explanations(
-            self.setup, self.directory, labelled.fingerprint, outputs, fill=fill, progress=self.progress
+            self.setup, self.directory, labelled.teacher_fingerprint, outputs, fill=fill, progress=self.progress
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
-        """Train the students that learn an explainer, make its explanations, then train all other students."""
-        self._save_starts()
+        """Train all students.
+
+        SMaT explainers are learned together with a student, so those students are trained first. Their explainers
+        then produce the explanations that the remaining students learn from.
+        """
+        self._save_student_inits()
         manifest = self._manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
-        if grid.learning:
-            self._train_cells(stage, grid.learning, "learning explainers", frozenset())
+        if grid.learner_cells:
+            self._train_cells(stage, grid.learner_cells, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
-        # Without the explanations of an explainer that was not learned; `derive_explanations` recorded why.
-        failed = {cell.key for cell in grid.teaching if cell.maps in grid.derived and not self._has_explanations(cell)}
-        self._train_cells(stage, grid.teaching, "training students", failed)
+        # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
+        failed = {
+            cell.key for cell in grid.student_cells if cell.maps in grid.derived and not self._has_explanations(cell)
+        }
+        self._train_cells(stage, grid.student_cells, "training students", failed)
 
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
-        """Train students in workers, and in this process those whose strategy or architecture only it knows."""
+        """Train students in workers; those with a strategy or architecture defined in this process train here."""
         students = {str(student): student for student in self.setup.students}
-        here: list[Cell] = []
-        elsewhere: list[Cell] = []
+        local: list[Cell] = []
+        remote: list[Cell] = []
         for cell in cells:
             is_local = self.setup.is_local(students[cell.student], parse_spec(cell.strategy).name)
-            (here if is_local else elsewhere).append(cell)
-        if not here or isinstance(stage.executor, InProcess):
+            (local if is_local else remote).append(cell)
+        if not local or isinstance(stage.executor, InProcess):
             stage.run(cells, description, failed=failed)
             return
-        message = f"Worker processes do not know what was named in this process: it trains {len(here):,} runs itself."
+        message = (
+            f"{len(local):,} runs use names registered in this process only, so they train here and not in workers."
+        )
         announce([message], shown=self.progress)
-        stage.run(elsewhere, description, failed=failed)
-        replace(stage, executor=InProcess()).run(here, f"{description} here", failed=failed)
+        stage.run(remote, description, failed=failed)
+        replace(stage, executor=InProcess()).run(local, f"{description} here", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
-        """The table, and a line for each run."""
-        finished = CellResults.load(self.setup, labelled.fingerprint, grid, self.store, labelled.splits["test"])
-        comparison = summarise(finished, self.folder, self.plan_text())
-        write_results(self.folder / RESULTS, finished)
+        """Compute the table of gains; write it to disk, with one line per trained student in results.parquet."""
+        results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits["test"])
+        comparison = summarise(results, self.folder, self.plan_text())
+        write_results(self.folder / RESULTS, results)
         comparison.save(self.folder / FILE)
         return comparison
 
     def evaluate(self, labelled: LabelledRows, grid: Grid, fill: FillStore | None) -> None:
-        """Score the methods by all other metrics on some test rows, if the config asks for it."""
+        """Score the methods with all other metrics on `eval_rows` test rows; 0 skips this step."""
         if not self.setup.config.eval_rows:
             return
-        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # and pushed when the run ends
-        test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.runs, self.store)
-        measuring = MethodEvaluation(self.setup, self.folder, labelled.fingerprint, test, learned, self.progress, fill)
-        measuring.done(self.setup.config.eval_rows)
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
+        test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
+        evaluation = MethodEvaluation(
+            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, fill
+        )
+        evaluation.run(self.setup.config.eval_rows)
 
     def plan_text(self) -> str:
-        """The plan of this run as a file, with what it cannot hold as comments."""
+        """The content of plan.toml. Objects, which TOML cannot hold, are named in comments."""
         setup = self.setup
         plan = setup.config.with_fields(students=setup.students)
         objects = [
@@ -168,38 +191,39 @@ class ComparisonRunner:
             comments.append(f"# data, as an object: {setup.data.name}\n")
         return "".join(comments) + plan.to_toml()
 
-    def _answers(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
-        """The teacher's answers to all rows, each asked once."""
+    def _label_rows(self, rows: Mapping[str, Sequence[Row]]) -> dict[str, LabelledSplit]:
+        """Predict all rows with the teacher; a row that occurs twice is predicted once."""
         answers = self.setup.sample.answers
-        answers.of([row for part in rows.values() for row in part])  # in one go, with one progress bar
-        return {name: LabelledSplit(tuple(part), answers.of(part)) for name, part in rows.items()}
+        answers.of([row for split_rows in rows.values() for row in split_rows])  # all at once, for one progress bar
+        return {name: LabelledSplit(tuple(split_rows), answers.of(split_rows)) for name, split_rows in rows.items()}
 
-    def _save_starts(self) -> None:
-        """Save where students start, for workers to read.
+    def _save_student_inits(self) -> None:
+        """Save the initial weights of the students for the workers.
 
-        A missing folder is made. One that another run made meanwhile is used; only a damaged one is replaced.
+        If another run creates the folder in the meantime, that folder is used. Only a damaged folder is replaced.
         """
         for student in self.setup.students:
-            start = self.setup.starts[student.architecture]
-            folder = self.folder / "classroom" / "starts" / student_init_name(start)
+            student_init = self.setup.student_inits[student.architecture]
+            folder = self.folder / "classroom" / "starts" / student_init_name(student_init)
             for overwrite in (False, True):
-                if _holds(folder, start):
+                if _holds_init(folder, student_init):
                     break
                 try:
                     with atomic_folder(folder, overwrite=overwrite, is_in_run=True) as draft:
-                        start.save(draft)
+                        student_init.save(draft)
                 except (RecordError, OptionError):
-                    if overwrite and not _holds(folder, start):
+                    if overwrite and not _holds_init(folder, student_init):
                         raise
 
     def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
-        """The file that describes the students to train."""
+        """Write the file that describes the students to train. Workers read it."""
         config = self.setup.config
         content = {
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.runs}.values()],  # rows may share one
+            # Table rows may share a cell.
+            "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
         path = self.folder / "classroom" / f"cells-{name}.json"
@@ -207,28 +231,27 @@ class ComparisonRunner:
         return Manifest(path, self.folder, config.threads, on_gpu=config.student_device == "cuda")
 
     def _has_explanations(self, cell: Cell) -> bool:
-        """Whether the explanations that the cell teaches with were made: not if nothing was learned."""
+        """Whether the file with the cell's explanations exists. It does not if its explainer could not be learned."""
         return cell.maps is not None and (self.folder / EXPLANATIONS_FOLDER / cell.maps).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
-    """The file that keeps these rows with the teacher's answers."""
-    return (
-        f"rows-{key_of({'teacher': fingerprint} | {name: fingerprint_of(part) for name, part in rows.items()})}.parquet"
-    )
+    """The name of the file with these rows and the teacher's answers."""
+    fingerprints = {name: fingerprint_of(split_rows) for name, split_rows in rows.items()}
+    return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 
-def _holds(folder: Path, start: StudentInit) -> bool:
-    """Whether the folder holds this start, whole."""
+def _holds_init(folder: Path, student_init: StudentInit) -> bool:
+    """Whether the folder holds exactly these initial weights, undamaged."""
     try:
-        kept = StudentInit.load(folder)
+        stored = StudentInit.load(folder)
     except RecordError:
         return False
-    return kept.facts == json.loads(json.dumps(dict(start.facts))) and kept.files == start.files
+    return stored.facts == json.loads(json.dumps(dict(student_init.facts))) and stored.files == student_init.files
 
 
 def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:
-    """The labelled rows in the file; None if it is missing or damaged. One that cannot be opened is an error."""
+    """Read the labelled rows; None if the file is missing or damaged. Raises UnreadableError if it cannot be opened."""
     try:
         return read_rows(path)
     except UnreadableError:

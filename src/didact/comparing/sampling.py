@@ -1,7 +1,7 @@
-"""Which rows of a data set serve a comparison: for students to learn from, to choose epochs by, and to test on.
+"""Draws the rows of a comparison: for training students (train), choosing epochs (dev) and testing (test).
 
-Large splits are sampled before the teacher labels anything. Where one answer of the teacher dominates, rows are drawn
-balanced by its answers: students of a teacher that gives one answer to 97 % of rows would learn that answer alone.
+Large splits are sampled before the teacher labels anything. If one answer of the teacher dominates, rows are drawn
+balanced by its answers: students of a teacher that gives one answer to 97 % of rows would learn that answer only.
 """
 
 from collections import Counter
@@ -20,18 +20,18 @@ from didact.data.subset import balanced_counts, subset
 from didact.errors import OptionError
 from didact.viz.progress import Progress
 
-TEST_ROWS: Final = 2000  # default limit: more rows cost time and hardly narrow an interval
-ADVISED: Final = 1500  # rows of an unsplit file that leave enough for students, dev and test
-DOMINANT: Final = 0.8  # an answer more frequent than this makes a comparison balanced
+TEST_ROWS: Final = 2000  # default limit; more rows cost time and hardly narrow the intervals
+ADVISED: Final = 1500  # recommended size of an unsplit file, enough for train, dev and test
+DOMINANT: Final = 0.8  # rows are balanced if an answer is more frequent than this
 _BATCH: Final = 256
-_STORED_BATCH: Final = 32  # rows of a black box that are asked about before their answers are written
-_SEED: Final = 0  # of the sample; students draw from it with seeds of their own
-_MOST_LABELLED: Final = 20_000  # rows of a split labelled to find rare answers
+_STORED_BATCH: Final = 32  # rows per query of a black box; its answers are stored after each
+_SEED: Final = 0  # of the sample; each student draws from it with the seed of its cell
+_MAX_LABELLED: Final = 20_000  # maximum rows of a split to label in search of rare answers
 _SPLITS: Final = ("train", "dev", "test")
 
 
 class Answers:
-    """The teacher's answers to rows, each asked for once; with a `file`, once in all runs that share it."""
+    """The teacher's answers to rows, cached in memory and, with a `file`, on disk for all runs that share it."""
 
     def __init__(self, teacher: Teacher, *, file: AnswerFile | None = None, progress: bool = False) -> None:
         self.teacher, self.file, self.progress = teacher, file, progress
@@ -39,7 +39,7 @@ class Answers:
         self._texts: dict[str, tuple[str, ...]] = {}
 
     def of(self, rows: Sequence[Row]) -> Outputs:
-        """What the teacher answers to these rows, in their order."""
+        """The teacher's answers to these rows, in their order."""
         keys = [fingerprint_of([row]) for row in rows]
         missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._values}
         if self.file is not None:
@@ -50,17 +50,17 @@ class Answers:
         with Progress("labelling rows with the model", total=len(missing), shown=self.progress) as bar:
             pending = list(missing.items())
             for start in range(0, len(pending), size):
-                part = [row for _, row in pending[start : start + size]]
-                outputs = self.teacher.predict(part)
-                self._keep([key for key, _ in pending[start : start + size]], outputs)
+                batch = [row for _, row in pending[start : start + size]]
+                outputs = self.teacher.predict(batch)
+                self._store([key for key, _ in pending[start : start + size]], outputs)
                 if self.file is not None:
-                    self.file.add(part, outputs)
-                bar.advance(len(part))
+                    self.file.add(batch, outputs)
+                bar.advance(len(batch))
         values = np.stack([self._values[key] for key in keys])
         texts = tuple(self._texts[key] for key in keys) if self._texts else None
         return Outputs(self.teacher.task, tuple(row.id for row in rows), values, texts)
 
-    def _keep(self, keys: Sequence[str], outputs: Outputs) -> None:
+    def _store(self, keys: Sequence[str], outputs: Outputs) -> None:
         self._values.update(zip(keys, outputs.values, strict=True))
         if outputs.answers is not None:
             self._texts.update(zip(keys, outputs.answers, strict=True))
@@ -72,9 +72,9 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows in use as a data set, and the answers that were needed to choose them.
+    """The rows of a comparison as a data set, and the teacher's answers that were needed to choose them.
 
-    `balance` says in one sentence why and how rows were balanced; None if they were not.
+    `balance` is a sentence that says why and how rows were balanced; None if they were not.
     """
 
     data: Dataset
@@ -85,7 +85,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RowLimits:
-    """At most so many rows: for students' subsets to be drawn from, to choose epochs by, and to test on."""
+    """The maximum number of rows of each split; None for all. Subsets of students are drawn from `train`."""
 
     train: int | None = None
     dev: int | None = None
@@ -102,8 +102,8 @@ def draw_sample(
 ) -> Sample:
     """Draw the rows of a comparison.
 
-    `balance` forces balanced rows on or off; None balances where one answer of the teacher holds more than 80 % of the
-    test rows. The teacher is asked only about rows that are needed to decide this, and not about those in `answers`.
+    `balance` forces balanced rows on or off; None balances if the teacher gives one answer to more than 80 % of the
+    test rows. The teacher labels only the rows needed to decide this, and no rows that `answers` already holds.
     """
     answers = answers or Answers(teacher)
     if balance is False or teacher.classes is None:
@@ -117,17 +117,17 @@ def draw_sample(
 
 
 def data_for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[str, ...]]:
-    """An unsplit file as students use it: what the cut reserves for training a teacher serves them, too.
+    """The data as students use them, and notes. In a file without splits, students also get the rows of `teach`.
 
-    A teacher that didact trained may have seen those rows, so its students do without them.
+    The exception is a teacher that didact trained, since it may have been trained on those rows.
     """
     if data.all_rows is None or "teach" not in data:
         return data, ()
     record = getattr(teacher, "record", {})
     train = data["train"].rows
     if not record:
-        seen = {row.id for row in train}
-        train = (*train, *(row for row in data["teach"] if row.id not in seen))
+        train_ids = {row.id for row in train}
+        train = (*train, *(row for row in data["teach"] if row.id not in train_ids))
     data = replace(data, splits={**data.splits, "train": Split("train", train)})
     total = sum(len(data[name]) for name in _SPLITS)
     advice = "" if total >= ADVISED else f" {ADVISED:,} rows or more are advised."
@@ -139,13 +139,13 @@ def data_for_students(teacher: Teacher, data: Dataset) -> tuple[Dataset, tuple[s
 
 
 def _limited(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
-    """At most so many rows of each split, drawn by a hash of their ids, in the order of the data."""
+    """The sample without balancing: rows drawn by a hash of their ids, in the order of the data."""
     splits, notes = dict(data.splits), []
     for name in _SPLITS:
-        most, rows = getattr(limits, name), splits[name].rows
-        if most is not None and len(rows) > most:
-            splits[name] = Split(name, _drawn(rows, most))
-            notes.append(f"{most:,} of {len(rows):,} rows of {name!r} are used, drawn at random.")
+        limit, rows = getattr(limits, name), splits[name].rows
+        if limit is not None and len(rows) > limit:
+            splits[name] = Split(name, _draw(rows, limit))
+            notes.append(f"{limit:,} of {len(rows):,} rows of {name!r} are used, drawn at random.")
     return Sample(replace(data, splits=splits) if notes else data, answers, tuple(notes))
 
 
@@ -156,19 +156,19 @@ def _balanced(data: Dataset, limits: RowLimits, answers: Answers) -> Sample:
     counts: dict[str, Counter[int]] = {}
     before: Counter[int] = Counter()
     for name in _SPLITS:
-        rows = _answerable(teacher, _drawn(splits[name].rows, _MOST_LABELLED))
+        rows = _answerable(teacher, _draw(splits[name].rows, _MAX_LABELLED))
         labels = answers.labels(rows)
         before.update(labels)
-        places = _rare_first([row.id for row in rows], labels, getattr(limits, name) or len(rows))
-        splits[name] = Split(name, [rows[place] for place in places])
-        counts[name] = Counter(labels[place] for place in places)
+        indices = _rare_first([row.id for row in rows], labels, getattr(limits, name) or len(rows))
+        splits[name] = Split(name, [rows[index] for index in indices])
+        counts[name] = Counter(labels[index] for index in indices)
     label, count = before.most_common(1)[0]
     if min(len(counts[name]) for name in ("train", "test")) < 2:
         raise OptionError(
-            f"The model answers {classes[label]!r} on every row of {data.name!r} that students would learn from or be "
-            "tested on, so there is nothing to foresee. Give rows on which it gives several answers."
+            f"The model answers {classes[label]!r} on every train or every test row of {data.name!r}, so students have "
+            "nothing to predict. Use data on which it gives several answers."
         )
-    used = "; ".join(f"{name}: {_named(counts[name], classes)}" for name in ("train", "test"))
+    used = "; ".join(f"{name}: {_class_counts(counts[name], classes)}" for name in ("train", "test"))
     balance = (
         f"The model answers {classes[label]!r} on {count / before.total():.0%} of {before.total():,} rows, so rows are "
         "drawn balanced by its answers, and simulability is balanced agreement: the mean of the classes' recalls. "
@@ -181,26 +181,26 @@ def _answerable(teacher: Teacher, rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(filter(teacher.knows, rows))
 
 
-def _drawn(rows: Sequence[Row], most: int) -> Sequence[Row]:
-    """At most so many rows, in their order."""
-    if len(rows) <= most:
+def _draw(rows: Sequence[Row], limit: int) -> Sequence[Row]:
+    """At most `limit` rows, in their order."""
+    if len(rows) <= limit:
         return rows
-    return [rows[place] for place in sorted(subset([row.id for row in rows], size=most, seed=_SEED).tolist())]
+    return [rows[index] for index in sorted(subset([row.id for row in rows], size=limit, seed=_SEED).tolist())]
 
 
 def _rare_first(ids: Sequence[str], labels: Sequence[int], size: int) -> list[int]:
-    """Places of `size` rows, the classes as equal as possible, filled up with rows of the frequent ones."""
+    """Indices of `size` rows with classes as equal as possible, filled up with rows of the frequent classes."""
     names = sorted(set(labels))
-    members = {name: [place for place, label in enumerate(labels) if label == name] for name in names}
-    wanted = balanced_counts([len(members[name]) for name in names], size)
+    members = {name: [index for index, label in enumerate(labels) if label == name] for name in names}
+    quotas = balanced_counts([len(members[name]) for name in names], size)
     chosen: list[int] = []
-    for name, count in zip(names, wanted, strict=True):
-        spare = size - sum(wanted)  # what `balanced_counts` leaves unused, since the largest class is limited
-        count = min(count + spare, len(members[name])) if count == max(wanted) else count
-        places = subset([ids[place] for place in members[name]], size=count, seed=_SEED)
-        chosen += [members[name][place] for place in places]
+    for name, count in zip(names, quotas, strict=True):
+        spare = size - sum(quotas)  # left over, since `balanced_counts` limits the largest class
+        count = min(count + spare, len(members[name])) if count == max(quotas) else count
+        indices = subset([ids[index] for index in members[name]], size=count, seed=_SEED)
+        chosen += [members[name][index] for index in indices]
     return sorted(chosen)
 
 
-def _named(counts: Mapping[int, int], classes: Sequence[str]) -> str:
+def _class_counts(counts: Mapping[int, int], classes: Sequence[str]) -> str:
     return ", ".join(f"{counts.get(index, 0):,} {name}" for index, name in enumerate(classes))

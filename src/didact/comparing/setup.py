@@ -1,4 +1,4 @@
-"""Everything that takes part in a comparison: rows of the table, rows of the data, students and where they start."""
+"""The validated setup of a comparison: teacher, data, methods and students."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from didact.students.build import StudentSpec, strategy_options
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The rows that students' subsets are drawn from; with `labels` (the teacher's answers), balanced by them."""
+    """The rows that students' subsets are drawn from. With `labels` (the teacher's classes), subsets are balanced."""
 
     rows: tuple[Row, ...]
     labels: tuple[int, ...] | None = None
@@ -40,17 +40,24 @@ class Pool:
         return sum(balanced_counts(list(Counter(self.labels).values()), len(self.rows)))
 
     def draw_subset(self, size: int, seed: int) -> list[Row]:
-        """The rows of a student: the same for every method, and larger subsets hold the smaller ones."""
+        """The training rows of a student: the same for every method; larger subsets contain smaller ones."""
         ids = [row.id for row in self.rows]
         return [self.rows[index] for index in draw_subset(ids, size=size, seed=seed, labels=self.labels)]
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A comparison that can be run. `config` names all that the user left open; `notes` say what was left out, and why.
+    """Teacher, data, methods and students of one comparison, validated before any training.
 
-    `skipped` are pairs of a method and a student that do not go together. `probe_seconds` is by label what explaining
-    two rows took when it was tried.
+    Attributes:
+        config: the plan with everything filled in that the user left open.
+        methods: the rows of the table.
+        defaults: labels of the methods that didact chose.
+        pool: the rows that students' subsets are drawn from.
+        student_inits: initial weights of the students, by architecture.
+        notes: what was left out, and why.
+        skipped: pairs (method, student) that do not fit.
+        probe_seconds: by label, the time to explain two rows in the preflight.
     """
 
     config: CompareConfig
@@ -60,7 +67,7 @@ class Setup:
     defaults: frozenset[str]
     pool: Pool
     students: tuple[StudentSpec, ...]
-    starts: Mapping[str, StudentInit]
+    student_inits: Mapping[str, StudentInit]
     notes: tuple[str, ...] = ()
     skipped: frozenset[tuple[str, str]] = frozenset()
     probe_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -87,34 +94,34 @@ class Setup:
 
     @property
     def columns(self) -> list[tuple[str, int]]:
-        """The columns of the table: students and sizes."""
+        """The columns of the table: pairs of a student and a training size."""
         return [(str(student), size) for student in self.students for size in self.config.train_sizes]
 
     def seed_rows(self, seed: int, size: int | None = None) -> list[Row]:
-        """The rows that a student of this seed sees; the largest student, where no size is given."""
+        """The training rows of a student with this seed; by default of the largest size."""
         return self.pool.draw_subset(size or max(self.config.train_sizes), seed)
 
     @cached_property
-    def used(self) -> tuple[Row, ...]:
-        """All rows that any student sees, in the order of the data."""
-        used = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
-        return tuple(row for row in self.pool.rows if row.id in used)
+    def used_rows(self) -> tuple[Row, ...]:
+        """All rows that any student trains on, in the order of the data."""
+        used_ids = {row.id for seed in self.config.seeds for row in self.seed_rows(seed)}
+        return tuple(row for row in self.pool.rows if row.id in used_ids)
 
     def held_out(self, split: str) -> tuple[Row, ...]:
         """The rows of dev or test that the teacher can answer."""
         return tuple(filter(self.teacher.knows, self.data[split]))
 
     def splits(self) -> dict[str, tuple[Row, ...]]:
-        """The rows that the teacher answers: those that students learn from, choose epochs by and are tested on."""
-        return {"train": self.used, "dev": self.held_out("dev"), "test": self.held_out("test")}
+        """The rows that the teacher answers, by split."""
+        return {"train": self.used_rows, "dev": self.held_out("dev"), "test": self.held_out("test")}
 
     @property
     def background(self) -> Sequence[Row]:
-        """The rows that methods compare with."""
+        """The background rows of the methods (SHAP and others): split `explain`, or the pool without one."""
         return self.data["explain"].rows if "explain" in self.data and len(self.data["explain"]) else self.pool.rows
 
     def takes_part(self, method: ComparedMethod, student: StudentSpec) -> bool:
-        """Whether there are runs of this row of the table with this student."""
+        """Whether the comparison has cells of this method with this student."""
         if (method.label, str(student)) in self.skipped:
             return False
         if student.strategy.name == "none" and (method.method is not None or method.learner is not None):
@@ -122,12 +129,12 @@ class Setup:
         return method.role is not Role.SHARPENED or "temperature" in strategy_options(student.strategy)
 
     def is_local(self, student: StudentSpec, strategy: str) -> bool:
-        """Whether this process alone knows the strategy or the student's architecture: workers cannot train it."""
-        architecture = self.starts[student.architecture].facts.get("architecture")
+        """Whether the strategy or architecture is registered in this process only, so that workers cannot train it."""
+        architecture = self.student_inits[student.architecture].facts.get("architecture")
         return strategy in STRATEGIES.local or architecture in MODELS.local
 
     def count_runs(self, labels: Sequence[str]) -> int:
-        """The different runs of one seed and size. Without explanations, students of all strategies are the same."""
+        """The number of distinct cells per seed and size. Without explanations, strategies make no difference."""
         kinds: set[tuple[Any, ...]] = set()
         for method in self.methods:
             for student in self.students:
@@ -140,10 +147,10 @@ class Setup:
         return len(kinds)
 
     def describe(self, student: StudentSpec) -> str:
-        """What the student is and where it starts, for people."""
-        return describe_student(student, self.teacher, self.starts[student.architecture].origin)
+        """A sentence about the student and its initial weights."""
+        return describe_student(student, self.teacher, self.student_inits[student.architecture].origin)
 
     def training(self, student: StudentSpec) -> Training:
-        """How this student is trained."""
-        kind = student_training(self.starts[student.architecture].build(0), student.optimiser)
-        return replace(kind, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)
+        """The training options of this student."""
+        defaults = student_training(self.student_inits[student.architecture].build(0), student.optimiser)
+        return replace(defaults, **self.config.training, precision=self.config.precision, balanced=self.is_balanced)

@@ -1,4 +1,4 @@
-"""From cells to a table: contrasts of all arms, claims about gains, ranks, and agreement between rankings."""
+"""Statistics of a comparison: contrasts of all arms, claims about gains, ranks, and agreement between rankings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.comparing.cell import Cell, load_outputs
 from didact.comparing.run_inputs import LabelledSplit
-from didact.comparing.training_run import Cell, load_outputs
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
 from didact.errors import OptionError
@@ -22,29 +22,29 @@ from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_
 from didact.stats.modes import lower_group_size
 from didact.stats.ranking import kendall_matrix, ranks
 
-# Where the teacher's own answers are kept among the scores: a correlation is with them.
+# Key of the teacher's own answers among the scores, for measures that are correlations.
 REFERENCE: Final = ("", "", 0)
 
 
 def scores_by_arm(
     cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: LabelledSplit
 ) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
-    """By explainer, student and size, for each seed one number per test row: agreement, or a regression's answer."""
-    found: dict[Arm, dict[int, np.ndarray]] = {}
+    """For every arm and seed, one number per test row: agreement with the teacher, or the answer of a regression."""
+    scores: dict[Arm, dict[int, np.ndarray]] = {}
     task = test.outputs.task
     if task.is_score:
-        found[REFERENCE] = {0: test.outputs.values[:, 0]}
+        scores[REFERENCE] = {0: test.outputs.values[:, 0]}
     for cell in cells:
         record = records[cell.key]
         if not record.is_done:
             continue
         table = load_outputs(store, record)
         values = np.array(table.columns["values"], dtype=np.float64)
-        said = tuple(tuple(one or ()) for one in table.columns["answers"]) if task.is_per_token else None
-        outputs = Outputs(task, test.outputs.ids, values, said)
+        texts = tuple(tuple(answers or ()) for answers in table.columns["answers"]) if task.is_per_token else None
+        outputs = Outputs(task, test.outputs.ids, values, texts)
         row = values[:, 0] if task.is_score else agreement(outputs, test.outputs)
-        found.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row
-    return found
+        scores.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row
+    return scores
 
 
 def row_contributions(
@@ -52,10 +52,10 @@ def row_contributions(
     reference: Float[np.ndarray, " _"] | None,
     strata: Int[np.ndarray, " _"] | None,
 ) -> Float[np.ndarray, " row"]:
-    """What each row of one student adds to its measure, which is their mean.
+    """The contribution of each test row to the measure of one student; the measure is their mean.
 
-    `reference` is there where the measure is a correlation, `strata` (the teacher's classes) where every class counts
-    the same.
+    `reference` (the teacher's answers) is given if the measure is a correlation, `strata` (the teacher's classes) if
+    every class has the same weight.
     """
     if reference is not None:
         return pearson_terms(row[None], reference)[0]
@@ -68,18 +68,22 @@ def contrast_of(
     reference: Float[np.ndarray, " row"] | None,
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> Contrast:
-    """The contrast of two arms, given one student per seed in the same order."""
+    """The contrast of two arms, each with one student per seed, in the same order."""
     arms = [np.stack([row_contributions(row, reference, strata) for row in arm]) for arm in (first, second)]
     return crossed_contrast(*arms, strata=strata)
 
 
 def contrast_of_arms(scores: Scores, strata: Int[np.ndarray, " row"] | None, first: Arm, second: Arm) -> Contrast:
-    """The contrast of any two rows of the table, of one column or of two."""
+    """The contrast of any two arms, also of different columns, over the seeds that they share.
+
+    Raises:
+        OptionError: they share no seed.
+    """
     seeds = sorted(scores[first].keys() & scores[second].keys())
     if not seeds:
         raise OptionError(f"{first} and {second} share no seed.")
-    one, other = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
-    return contrast_of(one, other, scores.get(REFERENCE, {}).get(0), strata)
+    first_students, second_students = ([scores[arm][seed] for seed in seeds] for arm in (first, second))
+    return contrast_of(first_students, second_students, scores.get(REFERENCE, {}).get(0), strata)
 
 
 def contrasts_of(
@@ -89,7 +93,7 @@ def contrasts_of(
     columns: Sequence[tuple[str, int]],
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> ContrastTable:
-    """The contrasts of every two arms of every column."""
+    """The contrasts of all pairs of arms in every column."""
     reference = scores.get(REFERENCE, {}).get(0)
     entries = {}
     for column in columns:
@@ -115,23 +119,23 @@ def gain_rows(
     test_rows: int,
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> list[GainRow]:
-    """The table's rows, one per explainer and column. Seeds that failed in either arm are left out of the pair.
+    """The rows of the table, one per explainer and column. A seed that failed in either arm is left out of the pair.
 
-    The methods asked for are one family of claims in each column; each control is a family of its own.
+    In each column, Holm's correction covers all methods together; each control is tested alone.
     """
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[GainRow] = []
     for student, size in columns:
-        column = []
-        plain = scores.get((NONE, student, size), {})
+        column_rows = []
+        none_scores = scores.get((NONE, student, size), {})
         for name in explainers:
             by_seed = scores.get((name, student, size), {})
             if not by_seed:
                 continue
             values = np.array([simulability(row, reference, strata) for row in by_seed.values()])
             q25, median, q75 = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-            paired = [seed in plain or not plain for seed in by_seed]  # the seeds that the gain is of
-            column.append(
+            paired = [seed in none_scores or not none_scores for seed in by_seed]  # seeds that enter the gain
+            column_rows.append(
                 GainRow(
                     explainer=name,
                     student=student,
@@ -148,26 +152,26 @@ def gain_rows(
                     low_seeds=lower_group_size(values[paired]),
                 )
             )
-        column = _with_claims(column, contrasts, limit=1.0 if reference is None else 2.0)
-        if len(column) > 1:  # alone, nobody is first
-            whole = len({frozenset(scores[row.explainer, student, size]) for row in column}) == 1
-            order = ranks(np.array([_standing(row, column, whole) for row in column]))
-            column = [replace(row, rank=float(rank)) for row, rank in zip(column, order, strict=True)]
-        rows += column
+        column_rows = _with_claims(column_rows, contrasts, limit=1.0 if reference is None else 2.0)
+        if len(column_rows) > 1:  # a single row has no rank
+            same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
+            order = ranks(np.array([_ranking_value(row, column_rows, same_seeds) for row in column_rows]))
+            column_rows = [replace(row, rank=float(rank)) for row, rank in zip(column_rows, order, strict=True)]
+        rows += column_rows
     return rows
 
 
-def _with_claims(column: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
-    """Gains over `none` with what may be claimed of them. No interval reaches beyond what a gain can be (`limit`)."""
+def _with_claims(rows: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
+    """Add gains over `none` with intervals and p-values. Intervals are clipped to the possible range of a gain."""
     gains = {
         row.explainer: contrast
-        for row in column
+        for row in rows
         if (contrast := contrasts.get(row.explainer, NONE, row.column)) is not None
     }
-    methods = [row.explainer for row in column if not row.is_control and row.explainer in gains]
+    methods = [row.explainer for row in rows if not row.is_control and row.explainer in gains]
     claimed = dict(zip(methods, claims([gains[name] for name in methods]), strict=True))
     claimed |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in claimed}
-    return [_with_claim(row, claimed.get(row.explainer), limit) for row in column]
+    return [_with_claim(row, claimed.get(row.explainer), limit) for row in rows]
 
 
 def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
@@ -186,15 +190,15 @@ def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
     )
 
 
-def _standing(row: GainRow, column: Sequence[GainRow], whole: bool) -> float:
-    """What a row is ranked by: its mean. Where seeds failed, means are of other seeds each, and gains are paired."""
+def _ranking_value(row: GainRow, rows: Sequence[GainRow], same_seeds: bool) -> float:
+    """The value that ranks a row: its mean, or the paired gain plus the mean of `none` if rows have different seeds."""
     assert row.mean is not None
-    plain = next((other.mean for other in column if other.explainer == NONE), None)
-    return row.mean if whole or plain is None or row.gain is None else plain + row.gain
+    none_mean = next((none_row.mean for none_row in rows if none_row.explainer == NONE), None)
+    return row.mean if same_seeds or none_mean is None or row.gain is None else none_mean + row.gain
 
 
 def ranking_agreement(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]]) -> dict[str, object]:
-    """Kendall's τ between the rankings that the columns give, `none` included (Pruthi et al., Table 10)."""
+    """Kendall's τ between the rankings of the columns, with `none` (Pruthi et al., Table 10)."""
     names = list(dict.fromkeys(row.explainer for row in rows))
     table = np.full((len(columns), len(names)), np.nan)
     for row in rows:
@@ -203,7 +207,7 @@ def ranking_agreement(rows: Sequence[GainRow], columns: Sequence[tuple[str, int]
     matrix = kendall_matrix(table)
     return {
         "columns": [{"student": student, "size": size} for student, size in columns],
-        "tau": [[None if np.isnan(value) else float(value) for value in line] for line in matrix],
+        "tau": [[None if np.isnan(value) else float(value) for value in tau_row] for tau_row in matrix],
     }
 
 
@@ -212,7 +216,7 @@ def simulability(
     reference: Float[np.ndarray, " row"] | None,
     strata: Int[np.ndarray, " row"] | None = None,
 ) -> float:
-    """The measure of one student: a mean over rows, or Pearson's r with the teacher (0 where it is undefined)."""
+    """The simulability of one student: a mean over test rows, or Pearson's r with the teacher (0 if undefined)."""
     if reference is not None:
         return float(np.nan_to_num(pearson(row, reference), nan=0.0))
     return float(row.mean() if strata is None else (row * class_weights(strata)).mean())

@@ -1,4 +1,4 @@
-"""From finished runs to a Comparison: the table, its contrasts, what failed, and what the reader must know."""
+"""Summarises trained cells as a Comparison: the table, its contrasts, failures, and notes for the reader."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +9,12 @@ from typing import Any, Final
 import torch
 
 from didact import __version__
+from didact.comparing.cell import Cell
 from didact.comparing.chance_level import ChanceLevel, columns_above_chance
 from didact.comparing.grid import Grid
 from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
 from didact.comparing.statistics import contrast_of_arms, contrasts_of, gain_rows, ranking_agreement, scores_by_arm
-from didact.comparing.training_run import Cell
 from didact.core.measure import BALANCED
 from didact.files.store import Store
 from didact.files.table_io import Table, write_table
@@ -25,7 +25,7 @@ from didact.results.run_record import RunInfo
 from didact.results.training_record import TrainingRecord
 
 RESULTS: Final = "results.parquet"
-_CEILING: Final = 0.99  # simulability without explanations above which none can help
+_CEILING: Final = 0.99  # simulability without explanations above which explanations cannot help
 _COLUMNS: Final[Mapping[str, str]] = {
     "key": "string",
     "explainer": "string",
@@ -45,11 +45,11 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class CellResults:
-    """What a summary is made from: the runs with their records, and the test rows with the teacher's answers."""
+    """The cells of a comparison with their records, and the test rows with the teacher's answers."""
 
     setup: Setup
     fingerprint: str
-    runs: Sequence[Cell]
+    cells: Sequence[Cell]
     records: Mapping[str, TrainingRecord]
     store: Store
     test: LabelledSplit
@@ -57,7 +57,7 @@ class CellResults:
     @classmethod
     def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: LabelledSplit) -> "CellResults":
         return cls(
-            setup, fingerprint, grid.runs, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
+            setup, fingerprint, grid.cells, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
         )
 
     @property
@@ -66,20 +66,20 @@ class CellResults:
 
     @property
     def done(self) -> list[Cell]:
-        return [run for run in self.runs if self.records[run.key].is_done]
+        return [cell for cell in self.cells if self.records[cell.key].is_done]
 
-    def floor(self) -> ChanceLevel | None:
-        """What students reach without having learned anything; None for a reading task, which has no such answer."""
+    def chance_level(self) -> ChanceLevel | None:
+        """The result of a constant answer; None for reading tasks, which have no constant answer."""
         outputs, classes = self.test.outputs, self.setup.teacher.classes
         if classes is not None and outputs.task.has_classes:
             return ChanceLevel.of_classes(outputs.labels, classes, balanced=self.setup.is_balanced)
         return ChanceLevel.of_values(outputs.values[:, 0]) if outputs.task.is_score else None
 
 
-def summarise(finished: CellResults, folder: Path, plan: str) -> Comparison:
-    """The comparison of finished runs, without those that failed. `plan` is the text of its plan."""
-    setup, test = finished.setup, finished.test
-    scores = scores_by_arm(finished.runs, finished.records, finished.store, test)
+def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
+    """Compare the cells that did not fail. `plan` is the text of plan.toml."""
+    setup, test = results.setup, results.test
+    scores = scores_by_arm(results.cells, results.records, results.store, test)
     strata = test.outputs.labels if setup.is_balanced else None
     contrasts = contrasts_of(scores, explainers=setup.labels, columns=setup.columns, strata=strata)
     rows = gain_rows(
@@ -88,103 +88,104 @@ def summarise(finished: CellResults, folder: Path, plan: str) -> Comparison:
         explainers=setup.labels,
         controls=setup.controls,
         columns=setup.columns,
-        measure=finished.measure,
-        lost=_lost_rows(finished),
+        measure=results.measure,
+        lost=_lost_rows(results),
         test_rows=len(test.rows),
         strata=strata,
     )
-    floor = finished.floor()
-    judged = columns_above_chance(scores, setup.columns, floor, controls=setup.controls)
-    majority = None if floor is None or floor.labels is None else floor.value
-    about = replace(_about(finished), plan=plan, majority=majority, columns=tuple(judged))
+    chance_level = results.chance_level()
+    column_infos = columns_above_chance(scores, setup.columns, chance_level, controls=setup.controls)
+    majority = None if chance_level is None or chance_level.labels is None else chance_level.value
+    run_info = replace(_run_info(results), plan=plan, majority=majority, columns=tuple(column_infos))
     return Comparison(
         rows=tuple(rows),
-        failed=tuple(_failed(finished)),
+        failed=tuple(_failed_runs(results)),
         notes=(*setup.notes, *_ceiling_notes(rows)),
-        about=about,
+        about=run_info,
         agreement=ranking_agreement(rows, setup.columns),
         folder=folder,
-        learned=tuple(_learned(finished)),
+        learned=tuple(_learned_mixes(results)),
         scores=scores,
         contrasts=contrasts,
         contrast_arms=partial(contrast_of_arms, scores, strata),
     )
 
 
-def _about(finished: CellResults) -> RunInfo:
-    """What the comparison is of."""
-    setup, config = finished.setup, finished.setup.config
+def _run_info(results: CellResults) -> RunInfo:
+    """Versions, fingerprints and sizes of the comparison."""
+    setup, config = results.setup, results.setup.config
     return RunInfo(
         didact=__version__,
         torch=torch.__version__,
         teacher=setup.teacher.name,
-        teacher_fingerprint=finished.fingerprint,
+        teacher_fingerprint=results.fingerprint,
         data=setup.data.name,
         data_fingerprint=setup.data.fingerprint,
         task=setup.task.name,
-        measure=finished.measure,
+        measure=results.measure,
         controls=tuple(setup.controls),
         seeds=tuple(config.seeds),
         tune=plain(config.search_space),
-        starts={name: start.origin for name, start in setup.starts.items()},
+        starts={name: student_init.origin for name, student_init in setup.student_inits.items()},
         students={str(student): setup.describe(student) for student in setup.students},
-        cells=len(finished.records),
+        cells=len(results.records),
         train_rows=len(setup.pool),
         dev_rows=len(setup.held_out("dev")),
-        test_rows=len(finished.test.rows),
+        test_rows=len(results.test.rows),
         balance=setup.sample.balance,
         left_out=tuple(config.left_out),
     )
 
 
-def _lost_rows(finished: CellResults) -> dict[tuple[str, str, int], int]:
-    """By row and column of the table how many rows students could not be taught."""
+def _lost_rows(results: CellResults) -> dict[tuple[str, str, int], int]:
+    """For each arm, the number of training rows whose explanations students could not use."""
     lost: dict[tuple[str, str, int], int] = {}
-    for run in finished.done:
-        arm = (run.explainer, run.student, run.size)
-        lost[arm] = lost.get(arm, 0) + (finished.records[run.key].lost_rows or 0)
+    for cell in results.done:
+        arm = (cell.explainer, cell.student, cell.size)
+        lost[arm] = lost.get(arm, 0) + (results.records[cell.key].lost_rows or 0)
     return lost
 
 
-def _failed(finished: CellResults) -> list[FailedRun]:
-    failed = [(run, finished.records[run.key]) for run in finished.runs if not finished.records[run.key].is_done]
+def _failed_runs(results: CellResults) -> list[FailedRun]:
+    failed = [(cell, results.records[cell.key]) for cell in results.cells if not results.records[cell.key].is_done]
     return [
-        FailedRun(run.key, run.explainer, run.student, run.size, run.seed, str(record.error)) for run, record in failed
+        FailedRun(cell.key, cell.explainer, cell.student, cell.size, cell.seed, str(record.error))
+        for cell, record in failed
     ]
 
 
-def _learned(finished: CellResults) -> list[LearnedWeights]:
+def _learned_mixes(results: CellResults) -> list[LearnedWeights]:
     return [
-        LearnedWeights.of(mix, run.learner, run.student, run.size, run.seed)
-        for run in finished.runs
-        if run.learner is not None and (mix := finished.records[run.key].learned) is not None
+        LearnedWeights.of(mix, cell.learner, cell.student, cell.size, cell.seed)
+        for cell in results.cells
+        if cell.learner is not None and (mix := results.records[cell.key].learned) is not None
     ]
 
 
 def _ceiling_notes(rows: Sequence[GainRow]) -> list[str]:
-    """A note where students need no explanation: what is foreseen perfectly cannot be foreseen better."""
+    """A note for every column whose students predict the teacher almost perfectly without explanations."""
     return [
-        f"Students of {row.student} reach {100 * row.mean:.1f} % without any explanation, so there is next to nothing "
-        "to gain. Compare with fewer rows to learn from (--train-sizes)."
+        f"Students of {row.student} reach {100 * row.mean:.1f} % without any explanation, so there is almost nothing "
+        "to gain. Compare with fewer training rows (--train-sizes)."
         for row in rows
         if row.explainer == "none" and row.mean is not None and row.mean >= _CEILING
     ]
 
 
-def write_results(path: Path, finished: CellResults) -> None:
-    """One line per run, sorted by key, without times or hosts: the same results give the same bytes."""
+def write_results(path: Path, results: CellResults) -> None:
+    """Write one line per cell, sorted by key, without times or hosts, so that equal results give equal bytes."""
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    for run in sorted(finished.runs, key=lambda run: (run.key, run.student)):
-        record = finished.records[run.key]
-        line = {
-            "key": run.key,
-            "explainer": run.explainer,
-            "student": run.student,
-            "size": run.size,
-            "seed": run.seed,
+    for cell in sorted(results.cells, key=lambda cell: (cell.key, cell.student)):
+        record = results.records[cell.key]
+        values_by_name = {
+            "key": cell.key,
+            "explainer": cell.explainer,
+            "student": cell.student,
+            "size": cell.size,
+            "seed": cell.seed,
             "status": "done" if record.is_done else "failed",
-            "measure": finished.measure,
+            "measure": results.measure,
         }
         for name, values in columns.items():
-            values.append(line[name] if name in line else getattr(record, name))
-    write_table(path, Table(columns, {"measure": finished.measure}), types=_COLUMNS)
+            values.append(values_by_name[name] if name in values_by_name else getattr(record, name))
+    write_table(path, Table(columns, {"measure": results.measure}), types=_COLUMNS)

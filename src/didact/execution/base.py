@@ -1,4 +1,4 @@
-"""Jobs and the executors that run them. A job is a key in a manifest; its files say the rest."""
+"""Jobs and the protocol of executors. A job is a key in a manifest file, which describes the work."""
 
 import importlib
 from collections.abc import Generator, Iterable, Mapping
@@ -12,7 +12,7 @@ from didact.files.checksummed import read_json
 
 
 class JobKind(StrEnum):
-    """What the jobs of a manifest do."""
+    """The kind of work that the jobs of a manifest do."""
 
     TRAIN = "train"  # train a student
     EXPLAIN = "explain"  # explain a shard of rows
@@ -22,17 +22,17 @@ class JobStatus(StrEnum):
     """How a job ended."""
 
     DONE = "done"
-    FAILED = "failed"  # it raised; a student that failed is a record, too
-    REFUSED = "refused"  # didact refused it: the caller raises the same error
+    FAILED = "failed"  # it raised; the failure is stored as a record
+    REFUSED = "refused"  # didact refused it; the caller raises the same error
     DIED = "died"  # every process that tried it died
     UNWRITABLE = "unwritable"  # its result could not be written
 
 
 @dataclass(frozen=True)
 class Job:
-    """One unit of work: its key in the manifest, and the files it reads and writes, relative to the manifest's root.
+    """One unit of work: its key in the manifest, and the files that it reads and writes, relative to the root.
 
-    Files are listed in the order in which they must be written. Executors that share the disk need no list.
+    Output files are listed in the order in which they must be written. Executors that share the disk ignore the lists.
     """
 
     key: str
@@ -42,9 +42,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A sealed JSON file that says what its jobs have in common: their kind, threads and whatever the kind needs.
+    """A JSON file with a checksum that describes jobs of one kind. Paths in it are relative to its folder.
 
-    Every path in it is relative to its folder. `threads` and `on_gpu` are what a job takes.
+    `threads` and `on_gpu` are the resources of one job. File names of jobs are relative to `root`.
     """
 
     path: Path
@@ -55,18 +55,18 @@ class Manifest:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended. `files` are what it wrote on a machine that does not share this one's disk."""
+    """The result of a job. `files` holds what it wrote, if it ran on a machine that does not share the disk."""
 
     key: str
     status: JobStatus
-    value: float | None = None  # of a student: its simulability
+    value: float | None = None  # simulability of a trained student
     error: str = ""
-    error_kind: str = ""  # of a refusal: the name of the error's class
-    traceback: str = ""  # may hold hosts and process ids, which differ from run to run
+    error_kind: str = ""  # class name of the error of a refused job
+    traceback: str = ""  # may contain hosts and process ids, which vary
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
-        """The result as JSON has it, without files."""
+        """The result as plain JSON, without files."""
         return {name: value for name, value in asdict(self).items() if name != "files"}
 
     @classmethod
@@ -74,17 +74,17 @@ class JobResult:
         return cls(**{**document, "status": JobStatus(document["status"])})
 
     def write_files(self, root: Path) -> None:
-        """Write what came from another machine to where the job would have written it."""
+        """Write the files of another machine to where the job would have written them."""
         for name, content in self.files.items():
             write_bytes(ensure_parent(root / name), content)
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs jobs in any order. Closing the iterator stops the work.
+    """Runs jobs in any order. Closing the iterator of `run` stops the work.
 
-    `runs_elsewhere` tells whether jobs may run on other machines, which do not find this one's relative paths.
-    `shares_explaining` tells whether explanations of a comparison are worth making as jobs.
+    `runs_elsewhere`: jobs may run on other machines, where relative paths of this one do not exist.
+    `shares_explaining`: the explanations of a comparison are also computed as jobs.
     """
 
     @property
@@ -96,14 +96,14 @@ class Executor(Protocol):
     def max_concurrency(self) -> int: ...
 
     def run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
-        """Take jobs as there is room for them, and yield each result when it is there."""
+        """Start jobs as capacity allows and yield each result as soon as it is complete."""
 
 
 @runtime_checkable
 class JobRunner(Protocol):
-    """Runs the jobs of one manifest, one after another, in the process it was made in.
+    """Runs the jobs of one manifest, one after another, in its process.
 
-    It is made from the folder of the manifest and from what the manifest says.
+    It is constructed with the folder and the content of the manifest.
     """
 
     threads: int
@@ -119,7 +119,7 @@ RUNNERS: Final[Mapping[JobKind, str]] = {
 
 
 def open_runner(manifest: Path) -> JobRunner:
-    """The runner for the jobs of a manifest."""
+    """Create the runner for the jobs of a manifest."""
     content = read_json(manifest, advice="Run the same command again.")
     module, name = RUNNERS[JobKind(content["kind"])].split(":")
     runner: JobRunner = getattr(importlib.import_module(module), name)(manifest.parent, content)

@@ -1,4 +1,4 @@
-"""Jobs one after another in this process: for small plans, debugging and tests."""
+"""An executor that runs jobs one after another in this process, for small plans, debugging and tests."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from didact.execution.base import Job, JobResult, JobRunner, Manifest, open_runn
 
 @dataclass(frozen=True)
 class InProcess:
-    """Starts no other process. Torch has the manifest's number of threads while jobs run."""
+    """Runs jobs in this process. Torch uses the manifest's number of threads while jobs run."""
 
     open_runner: Callable[[Path], JobRunner] = open_runner
     runs_elsewhere: bool = False

@@ -1,4 +1,7 @@
-"""Processes of this machine, started by module and not forked, so that notebooks and live models are left alone."""
+"""An executor with worker processes on this machine.
+
+Workers are started with `python -m` and not forked, so they work in notebooks and beside models on a GPU.
+"""
 
 import contextlib
 import json
@@ -18,13 +21,13 @@ from typing import IO, Final
 from didact.execution.base import Job, JobResult, JobStatus, Manifest
 
 WORKER: Final = "didact.execution.worker"
-_ATTEMPTS: Final = 2  # a job over which this many processes died is given up
-_AHEAD: Final = 2  # jobs in hand for each process: more would only fill the disk of a stream
+_ATTEMPTS: Final = 2  # a job fails after this many processes died on it
+_AHEAD: Final = 2  # queued jobs per process; more would only fill the disk of a stream
 
 
 @dataclass(frozen=True)
 class ProcessPool:
-    """`workers` processes of `threads` threads each. `module` answers as `didact.execution.worker` does."""
+    """`workers` processes of `threads` threads each. They run `module`, by default `didact.execution.worker`."""
 
     workers: int
     threads: int
@@ -58,15 +61,15 @@ class ProcessPool:
                 running.add(threads.submit(run_job, job.key))
             yield from (future.result() for future in as_completed(running))
         finally:
-            for worker in workers:  # at once, whatever they are doing
+            for worker in workers:  # immediately, even during a job
                 worker.stop()
             threads.shutdown(cancel_futures=True)
 
 
 class WorkerProcess:
-    """One worker process. It is started when it is first needed, and again if it dies.
+    """One worker process. It is started on first use and restarted if it dies.
 
-    It ends when this process does, however that ends: its input ends, too.
+    It exits when this process ends for any reason, since its stdin closes.
     """
 
     def __init__(self, module: str, manifest: Path, threads: int) -> None:
@@ -75,7 +78,7 @@ class WorkerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] | None = None
         self._lock = threading.Lock()
-        self._code = 0
+        self._exit_code = 0
 
     def run(self, key: str) -> JobResult:
         for _ in range(_ATTEMPTS):
@@ -84,13 +87,13 @@ class WorkerProcess:
                 return result
             if self.is_stopped:
                 break
-        return JobResult(key, JobStatus.DIED, error=self._ending())
+        return JobResult(key, JobStatus.DIED, error=self._describe_exit())
 
     def stop(self) -> None:
         with self._lock:
             self.is_stopped = True
             process, self._process = self._process, None
-            log, self._log = self._log, None  # two threads may stop it; one closes
+            log, self._log = self._log, None  # two threads may call this; one of them closes the log
         if process is not None:
             process.kill()
             process.wait()
@@ -99,8 +102,8 @@ class WorkerProcess:
             log.close()
 
     def _request(self, key: str) -> JobResult | None:
-        """The result of the job; None if the process died over it."""
-        process = self._running()
+        """Send the job and wait for its result; None if the process died."""
+        process = self._ensure_started()
         if process is None:
             return None
         assert process.stdin is not None
@@ -113,23 +116,27 @@ class WorkerProcess:
             line = ""
         if line:
             return JobResult.parse(json.loads(line))
-        self._code = process.wait()
+        self._exit_code = process.wait()
         with self._lock:
             self._process = None
         _close_pipes(process)
         return None
 
-    def _ending(self) -> str:
-        """How the process ended, and the last lines of its log."""
-        how = f"signal {-self._code} ({signal.Signals(-self._code).name})" if self._code < 0 else f"code {self._code}"
+    def _describe_exit(self) -> str:
+        """How the process exited, and the last lines of its log."""
+        exit_status = (
+            f"signal {-self._exit_code} ({signal.Signals(-self._exit_code).name})"
+            if self._exit_code < 0
+            else f"code {self._exit_code}"
+        )
         text, log = "", self._log
         if log is not None:
             with contextlib.suppress(OSError, ValueError):
                 log.seek(0)
                 text = log.read()[-2000:]
-        return f"The worker process ended with {how}. {text}".strip()
+        return f"The worker process ended with {exit_status}. {text}".strip()
 
-    def _running(self) -> "subprocess.Popen[str] | None":
+    def _ensure_started(self) -> "subprocess.Popen[str] | None":
         with self._lock:
             if self._process is None and not self.is_stopped:
                 names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")

@@ -1,7 +1,7 @@
-"""Jobs on a Ray cluster: one started here for the run, or one that is there already.
+"""An executor on a Ray cluster: an existing one, or one started for the run.
 
-A task unpacks the files of its job on its node, lets a worker process of that node run it, and hands back what was
-written: no folder has to be shared. Ray places the tasks, and does a task again whose node is lost.
+A task unpacks the files of its job on its node, runs it in a worker process there, and returns the written files, so no
+shared folder is needed. Ray schedules the tasks and repeats a task whose node is lost.
 """
 
 import contextlib
@@ -25,18 +25,22 @@ from didact.execution.base import Job, JobResult, JobStatus, Manifest
 from didact.execution.process_pool import WORKER, WorkerProcess
 from didact.files.atomic import ensure_parent, write_bytes
 
-_RETRIES: Final = 5  # times that Ray repeats a task whose node or process is lost
-_AHEAD: Final = 2  # tasks in flight per task that can run at once: the next one waits where it will run
-_POLL: Final = 1.0  # seconds between two looks at the cluster
-_TIMEOUT: Final = 5.0  # seconds that an address, or nodes that tidy up, may take to answer
-_PATIENCE: Final = 60.0  # seconds that a cluster without a node for a task may take to find one
+_RETRIES: Final = 5  # how often Ray repeats a task whose node or process is lost
+_AHEAD: Final = 2  # tasks in flight per slot: the next one is already on its node
+_POLL: Final = 1.0  # seconds between two checks of the cluster
+_TIMEOUT: Final = 5.0  # seconds to wait for an address, or for nodes that clean up
+_NODE_TIMEOUT: Final = 60.0  # seconds to wait while no node of the cluster can run a task
 
 
 class RayExecutor:
-    """Runs jobs on the cluster at `address` (`auto`, HOST:PORT); without one, on a cluster of its own.
+    """Runs jobs on the cluster at `address` (`auto` or HOST:PORT), or on a new local cluster if there is no address.
 
-    A student takes `threads` CPUs and `gpus` GPUs. `workers` limits the jobs in flight. As a context it stays connected
-    over several calls of `run`, and finds out at once whether the address answers.
+    A student takes `threads` CPUs and `gpus` GPUs. `workers` limits the jobs in flight. As a context manager, it stays
+    connected over several calls of `run` and checks the address on entry.
+
+    Raises:
+        MissingExtraError: ray is not installed.
+        UnsupportedError: the cluster cannot be reached, or no node has the resources of a job.
     """
 
     shares_explaining = True
@@ -49,19 +53,19 @@ class RayExecutor:
         address: str | None = None,
         gpus: float = 0.0,
         module: str = WORKER,
-        node_timeout: float = _PATIENCE,
+        node_timeout: float = _NODE_TIMEOUT,
     ) -> None:
         if workers == 0:
             raise OptionError(
-                "workers=0 does the cells in this process, and Ray does them in others. Leave it out, give the number "
-                "of cells in flight, or use the engine local."
+                "workers=0 trains students in this process, but Ray uses other processes. Leave it out, give the "
+                "number of students to train at a time, or choose engine local."
             )
-        self.ray = _imported()
+        self.ray = _import_ray()
         self.workers, self.threads, self.address, self.gpus = workers, threads, address, gpus
         self.module, self.node_timeout = module, node_timeout
         self.run_name = ""
         self._stack: contextlib.ExitStack | None = None
-        self._objects: dict[Path, Any] = {}  # by file, the reference to its content in the object store
+        self._references: dict[Path, Any] = {}  # file -> reference to its content in the object store
 
     @property
     def runs_elsewhere(self) -> bool:
@@ -78,7 +82,7 @@ class RayExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._objects.clear()
+        self._references.clear()
         stack, self._stack, self.run_name = self._stack, None, ""
         if stack is not None:
             stack.close()
@@ -99,23 +103,25 @@ class RayExecutor:
         if self.run_name:
             return
         assert self._stack is not None
-        if self.ray.is_initialized():  # by the caller, who stays connected
-            here = self.ray.get_runtime_context().gcs_address
-            if self.address not in (None, "auto", here):
+        if self.ray.is_initialized():  # by the caller: keep that connection
+            connected_to = self.ray.get_runtime_context().gcs_address
+            if self.address not in (None, "auto", connected_to):
                 raise OptionError(
-                    f"This process is connected to Ray at {here}, not at {self.address}. Call ray.shutdown first."
+                    f"This process is connected to Ray at {connected_to}, not at {self.address}. Call ray.shutdown "
+                    "first."
                 )
         else:
-            self._stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # Ray prints news of nodes to stdout
+            self._stack.enter_context(contextlib.redirect_stdout(sys.stderr))  # Ray prints node events to stdout
             self._stack.callback(self.ray.shutdown)
             self._init()
         self.run_name = secrets.token_hex(8)
-        self._stack.callback(self._tidy, self.run_name)
+        self._stack.callback(self._remove_run_folders, self.run_name)
         if not self._slots(self.threads, self.gpus):
             cpus = f"{self.threads} CPUs" if self.threads > 1 else "1 CPU"
             raise UnsupportedError(
-                f"A cell takes {cpus}{f' and {self.gpus:g} GPU' if self.gpus else ''}, and no node of the Ray cluster "
-                f"has as much; it has {self._resources()}. Ask for less (threads, gpus, device), or add a node."
+                f"A student needs {cpus}{f' and {self.gpus:g} GPU' if self.gpus else ''}, and no node of the Ray "
+                f"cluster has that much; it has {self._resources()}. Reduce threads or gpus, change device, or add a "
+                "node."
             )
 
     def _init(self) -> None:
@@ -134,11 +140,11 @@ class RayExecutor:
             raise _unreachable(self.address, error) from error
 
     def _nodes(self) -> list[dict[str, Any]]:
-        """The resources of each node that is alive."""
+        """The nodes that are alive, with their resources."""
         return [node for node in self.ray.nodes() if node["Alive"]]
 
     def _slots(self, cpus: int, gpus: float) -> int:
-        """How many tasks that take this much can run at once."""
+        """The number of tasks with these resources that can run at a time."""
         slots = 0
         for node in self._nodes():
             fits = node["Resources"].get("CPU", 0) // cpus
@@ -150,12 +156,12 @@ class RayExecutor:
         counts = Counter(f"{cpus:g} CPU, {gpus:g} GPU" for cpus, gpus in sizes)
         return "; ".join(f"{count} × ({size})" for size, count in sorted(counts.items())) or "no node"
 
-    def _tidy(self, run: str) -> None:
-        """Remove what the run unpacked on the nodes."""
+    def _remove_run_folders(self, run: str) -> None:
+        """Remove the files that the run unpacked on the nodes."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         task = self.ray.remote(num_cpus=0, max_retries=0)(_remove_folder)
-        with contextlib.suppress(self.ray.exceptions.RayError):  # a node that is gone keeps its temporary folder
+        with contextlib.suppress(self.ray.exceptions.RayError):  # a lost node keeps its temporary folder
             nodes = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._nodes()]
             removed = [task.options(scheduling_strategy=node).remote(run) for node in nodes]
             self.ray.wait(removed, num_returns=len(removed), timeout=_TIMEOUT)
@@ -164,15 +170,15 @@ class RayExecutor:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _run(self, manifest: Manifest, jobs: Iterable[Job]) -> Generator[JobResult, None, None]:
-        """Send a job out once there is room for it."""
+        """Submit jobs as slots become free, and yield their results."""
         largest = max((int(node["Resources"].get("CPU", 0)) for node in self._nodes()), default=1)
-        cpus = max(1, min(manifest.threads, largest))  # more threads than CPUs take longer, and compute the same
+        cpus = max(1, min(manifest.threads, largest))  # more threads than CPUs are slower, with the same result
         gpus = (self.gpus or 1.0) if manifest.on_gpu else 0.0
         task = self.ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=_RETRIES)(_run_job)
-        common = _Task(
+        task_info = _TaskInfo(
             self.run_name, manifest.path.relative_to(manifest.root).as_posix(), manifest.threads, self.module
         )
-        waiting = iter(jobs)
+        pending = iter(jobs)
         running: dict[Any, Job] = {}
         last_slot = time.monotonic()
         try:
@@ -181,12 +187,12 @@ class RayExecutor:
                 last_slot = time.monotonic() if slots else last_slot
                 if time.monotonic() - last_slot > self.node_timeout:
                     raise UnsupportedError(
-                        f"No node of the Ray cluster can do a cell any more; it has {self._resources()}. What was "
-                        "finished is kept: mend the cluster, and give the same command again to go on."
+                        f"No node of the Ray cluster can train a student any more; it has {self._resources()}. "
+                        "Finished work is stored. Fix the cluster and run the same command again to resume."
                     )
                 limit = max(1, min(self.workers or _AHEAD * slots, _AHEAD * slots))
-                while len(running) < limit and (job := next(waiting, None)) is not None:
-                    running[task.remote(common, job, self._sent(manifest.root, job))] = job
+                while len(running) < limit and (job := next(pending, None)) is not None:
+                    running[task.remote(task_info, job, self._file_references(manifest.root, job))] = job
                 if not running:
                     return
                 for reference in self.ray.wait(list(running), num_returns=1, timeout=_POLL)[0]:
@@ -195,24 +201,24 @@ class RayExecutor:
             for reference in running:
                 self.ray.cancel(reference, force=True)
 
-    def _sent(self, root: Path, job: Job) -> dict[str, object]:
-        """By name the references to the files. In a dictionary, so that Ray leaves them until a node asks for them."""
+    def _file_references(self, root: Path, job: Job) -> dict[str, object]:
+        """References to the input files, by name. Inside a dict, Ray does not fetch them before the task needs them."""
         for name in job.inputs:
-            if root / name not in self._objects:
-                self._objects[root / name] = self.ray.put((root / name).read_bytes())
-        return {name: self._objects[root / name] for name in job.inputs}
+            if root / name not in self._references:
+                self._references[root / name] = self.ray.put((root / name).read_bytes())
+        return {name: self._references[root / name] for name in job.inputs}
 
     def _result(self, reference: Any, job: Job) -> JobResult:
         errors = self.ray.exceptions
         try:
             result: JobResult = self.ray.get(reference)
-        except errors.RayTaskError as error:  # a job that raises is a result: this node can run none
+        except errors.RayTaskError as error:  # jobs return their errors, so the node itself is at fault
             cause = error.cause
             if isinstance(cause, UnsupportedError | RecordError):
                 raise type(cause)(str(cause)) from None
             raise UnsupportedError(
-                f"A node of the Ray cluster cannot do its work: {type(cause).__name__}: {cause}. Python, didact and "
-                "its packages must be installed there as they are here."
+                f"A node of the Ray cluster cannot run jobs: {type(cause).__name__}: {cause}. Install the same "
+                "versions of Python, didact and its dependencies there as here."
             ) from None
         except errors.RayError as error:
             message = f"Ray lost the process or the node of this job {_RETRIES + 1} times."
@@ -224,8 +230,8 @@ class RayExecutor:
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What all jobs of a manifest have in common."""
+class _TaskInfo:
+    """What the tasks of a manifest have in common."""
 
     run: str
     manifest: str
@@ -234,18 +240,18 @@ class _Task:
     version: str = __version__
 
 
-_worker: tuple[_Task, WorkerProcess] | None = None  # of this process of Ray: the latest
+_worker: tuple[_TaskInfo, WorkerProcess] | None = None  # the latest worker of this Ray process
 
 
-def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
-    """Unpack the files of a job, and let a worker process run it."""
+def _run_job(task: _TaskInfo, job: Job, files: Mapping[str, object]) -> JobResult:
+    """Unpack the files of a job and run it in a worker process of this node."""
     import ray
 
     global _worker
     if task.version != __version__:
         raise UnsupportedError(
-            f"This run is of didact {task.version}, and a node of the cluster has didact {__version__}. Install the "
-            "same version on all of them."
+            f"This run uses didact {task.version}, but a node of the cluster has didact {__version__}. Install the "
+            "same version on all nodes."
         )
     root = node_folder(task.run)
     root.mkdir(mode=0o700, exist_ok=True)
@@ -264,7 +270,7 @@ def _run_job(task: _Task, job: Job, files: Mapping[str, object]) -> JobResult:
 
 
 def node_folder(run: str) -> Path:
-    """Where a node unpacks the files of a run."""
+    """The folder of a node for the files of a run."""
     return Path(tempfile.gettempdir()) / f"didact-run-{run}"
 
 
@@ -275,12 +281,12 @@ def _remove_folder(run: str) -> None:
 # -- connecting -------------------------------------------------------------------------------------------------------
 
 
-def _imported() -> Any:
-    """The package, or an error that says how to get it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # the first error is raised; others in flight say no more
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else it warns of what it will do one day
-    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", "10")  # else it waits for minutes for a head
+def _import_ray() -> Any:
+    """Import ray. Raises MissingExtraError with the command that installs it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")  # raise the first error, ignore those of other tasks
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silence a deprecation warning
+    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", "10")  # default: minutes
     try:
         import ray
         import ray.exceptions
@@ -290,12 +296,12 @@ def _imported() -> Any:
 
 
 def _check_address(address: str) -> None:
-    """An error if nothing answers at HOST:PORT."""
+    """Raise OptionError for a malformed address, UnsupportedError if nothing answers there."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
     if not colon or not host or "/" in host or not port.isdigit() or int(port) > 65535:
-        raise OptionError(f"The address of a Ray cluster is auto or HOST:PORT, not {address!r}.")
+        raise OptionError(f"The address of a Ray cluster must be auto or HOST:PORT, got {address!r}.")
     try:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
     except OSError as error:
@@ -304,7 +310,7 @@ def _check_address(address: str) -> None:
 
 def _unreachable(address: str, reason: object) -> UnsupportedError:
     return UnsupportedError(
-        f"No Ray cluster could be reached at {address!r}: {str(reason).rstrip('.')}. Start one with "
-        "`ray start --head`, run this on a machine of it, and give --address auto or what `ray start` said; without an "
-        "address a cluster is started here."
+        f"No Ray cluster could be reached at {address!r}: {str(reason).rstrip('.')}. Start one with `ray start "
+        "--head`, run this command on one of its machines, and give --address auto or the address that `ray start` "
+        "printed. Without an address, a local cluster is started."
     )

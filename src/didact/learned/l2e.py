@@ -1,4 +1,4 @@
-"""Slow explainers made fast: `didact learn l2e`."""
+"""Distils slow explainers into fast networks (L2E; Situ et al. 2021): `didact learn l2e`."""
 
 import inspect
 import json
@@ -49,15 +49,15 @@ from didact.results.ragged import row_of_units
 
 PRESETS: Final = ("default", "paper")
 COMBINE: Final = ("ranks", "heads")
-MEASURED: Final = ("dev_loss", "dev_spearman", "dev_top_iou")
-LOWEST_SPEARMAN: Final = 0.5  # below this a network does not explain as what it imitates
+DEV_METRICS: Final = ("dev_loss", "dev_spearman", "dev_top_iou")
+LOWEST_SPEARMAN: Final = 0.5  # minimum rank correlation with the imitated explainer
 FEWEST_ROWS: Final = 50
 ENOUGH_ROWS: Final = 500
-_COST: Final = "cost.json"
+_COST_FILE: Final = "cost.json"
 
 
 class ImitationWarning(UserWarning):
-    """A learned network explains unlike the method it imitates, or learned from too few rows to tell."""
+    """A learned network differs from the explainer it imitates, or has too few rows to check that."""
 
 
 def learn_l2e(
@@ -80,48 +80,51 @@ def learn_l2e(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> L2E:
-    """Distil an explainer into a network that needs one pass (L2E; Situ et al. 2021), and give it.
+    """Distil an explainer into a network that explains in one pass (L2E; Situ et al. 2021).
 
-    It learns from the explanations of `size` rows (all, unless said) of the split `explain`, of `train` where there is
-    none; a tenth of them is held out and chooses the epoch. `imitate` is a method, several of them, a learned
-    explainer's folder, or explanations that exist already (a set, or a .parquet file). Several are learned as one by
-    their mean ranks (`combine=ranks`), or side by side, `combine=heads`. `formulation` is labelling, ranking or
-    regression; `preset=paper` trains as the paper's code does. `options` are those of the network (level, width,
-    layers, positions …), as docs/l2e.md tells them. As many networks as there are `initialisations` learn from other
-    first weights; the one that errs least on the held-out rows is kept. With `out` it is kept there, as
-    `save_pretrained` does, and explanations that were made before a stop are not made again. What each network
-    reached, their mean, and what it cost is in `explainer.learned["metrics"]`. A network that ranks units unlike what
-    it imitates (Spearman's ρ below 0.5 on held-out rows), or that learned from fewer than 50 rows, raises an
-    `ImitationWarning`, and adds a note in `explainer.learned["notes"]`. `classes` names the data's
-    classes in the teacher's order, where names differ and gold labels are explained.
+    It learns from the explanations of `size` rows (default: all) of the split `explain` (otherwise of `train`). A share
+    `dev_share` of them is held out to choose the epoch. `imitate` is a method, several methods, the folder of a learned
+    explainer, or existing explanations (a set or a .parquet file). Several are combined by their mean ranks
+    (`combine=ranks`) or get one output each (`combine=heads`). `formulation` is labelling, ranking or regression;
+    `preset=paper` trains like the paper's code. `options` are those of the network (docs/l2e.md). `initialisations`
+    networks are trained from different weights, and the one with the lowest loss on held-out rows is returned. With
+    `out`, the explainer is saved there, and explanations computed before a stop are reused. Its `learned["metrics"]`
+    has the results of every network, their mean, and the cost. `classes` names the data's classes in the teacher's
+    order, if names differ and gold labels are explained.
+
+    Warns:
+        ImitationWarning: Spearman's ρ on held-out rows is below 0.5, or there are fewer than 50 rows. The warning is
+            also added to `learned["notes"]`.
     """
-    explainer, asked = _asked(formulation, combine, preset, seed, training, options)
+    explainer, requested_training = _parse_request(formulation, combine, preset, seed, training, options)
     if initialisations < 1:
-        raise OptionError(f"Option 'initialisations' is how many networks learn, at least 1, not {initialisations}.")
-    methods = _methods(imitate)
+        raise OptionError(
+            f"Option 'initialisations' is the number of networks to train and must be >= 1, got {initialisations}."
+        )
+    methods = _parse_methods(imitate)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
-    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
-    loaded = data if isinstance(data, Dataset) else load_data(data)
-    loaded = align_labels(loaded, known, classes=classes, required=explains_gold_label(*methods))
-    work = _Work(known, loaded, methods, explainer, combine, size, dev_share, asked)
-    with _place(folder) as place:
-        done, metrics = work.learn(place, initialisations, progress)
-    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
-    facts = work.facts()
-    caution = imitation_warning(facts["imitates"], metrics)
-    if caution is not None:
-        warnings.warn(caution, ImitationWarning, stacklevel=2)
-        work.notes.append(caution)
-    explainer.learned = facts | {"metrics": metrics, "epochs": epochs, "notes": work.notes}
+    loaded_teacher = load_teacher(teacher, trust_remote_code=trust_remote_code)
+    loaded_data = data if isinstance(data, Dataset) else load_data(data)
+    loaded_data = align_labels(loaded_data, loaded_teacher, classes=classes, required=explains_gold_label(*methods))
+    job = _L2EJob(loaded_teacher, loaded_data, methods, explainer, combine, size, dev_share, requested_training)
+    with _working_folder(folder) as working_folder:
+        learned, metrics = job.learn(working_folder, initialisations, progress)
+    metrics, epochs = plain(metrics), [plain(asdict(epoch)) for epoch in learned.history]
+    provenance = job.provenance()
+    warning = imitation_warning(provenance["imitates"], metrics)
+    if warning is not None:
+        warnings.warn(warning, ImitationWarning, stacklevel=2)
+        job.notes.append(warning)
+    explainer.learned = provenance | {"metrics": metrics, "epochs": epochs, "notes": job.notes}
     if folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
         write_text(folder / METRICS_FILE, json.dumps(metrics, indent=2) + "\n")
-        shutil.rmtree(_beside(folder), ignore_errors=True)
+        shutil.rmtree(_folder_beside(folder), ignore_errors=True)
     return explainer
 
 
 def _seconds_spent(path: Path) -> dict[str, float]:
-    """By method the seconds that earlier calls spent on explaining; none where the file is missing or damaged."""
+    """Seconds that earlier calls spent on explaining, by method; empty if the file is missing or damaged."""
     try:
         return dict(read_json(path, advice="")["seconds"])
     except (FileNotFoundError, RecordError, KeyError, TypeError, ValueError):
@@ -129,7 +132,7 @@ def _seconds_spent(path: Path) -> dict[str, float]:
 
 
 def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> str | None:
-    """What is wrong with a learned network, by its measures on held-out rows; None if it does what it should."""
+    """The warning about a learned network, from its metrics on held-out rows; None if it is good enough."""
     spearman, dev_rows = metrics["dev_spearman"], metrics["dev_rows"]
     rows = dev_rows + metrics["train_rows"]
     is_measured = spearman is not None and math.isfinite(spearman)
@@ -139,13 +142,13 @@ def imitation_warning(imitates: Sequence[str], metrics: Mapping[str, Any]) -> st
     reached = f"L2E imitates {' + '.join(imitates)} with {correlation} on {dev_rows:,} held-out rows"
     if rows < ENOUGH_ROWS:
         return f"{reached}: too few rows; use {ENOUGH_ROWS} or more."
-    return f"{reached}: do not use it. Learn from more rows or for more epochs, or imitate a method that is less noisy."
+    return f"{reached}: do not use it. Train on more rows or for more epochs, or imitate a less noisy method."
 
 
-def _reached(one: L2EResult) -> dict[str, Any]:
-    """What a network reached on the rows held out."""
-    return dict(zip(MEASURED, (one.kept_epoch.dev_loss, one.spearman, one.top), strict=True)) | {
-        "epoch": one.kept_epoch.number
+def _dev_metrics(network: L2EResult) -> dict[str, Any]:
+    """The metrics of a network on held-out rows."""
+    return dict(zip(DEV_METRICS, (network.kept_epoch.dev_loss, network.spearman, network.top), strict=True)) | {
+        "epoch": network.kept_epoch.number
     }
 
 
@@ -158,12 +161,12 @@ def check_l2e(
     training: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
-    """An error if a request cannot be met, whatever the teacher: told before anything is loaded."""
-    _asked(formulation, combine, preset, 0, training, options)
-    _methods(imitate)
+    """Raise OptionError for a request that is invalid for every teacher, before anything is loaded."""
+    _parse_request(formulation, combine, preset, 0, training, options)
+    _parse_methods(imitate)
 
 
-def _asked(
+def _parse_request(
     formulation: str,
     combine: str,
     preset: str,
@@ -171,61 +174,61 @@ def _asked(
     training: Mapping[str, Any] | None,
     options: Mapping[str, Any],
 ) -> tuple[L2E, Training]:
-    """The explainer, unlearned, and how it will be trained; what cannot be is told before anything is loaded."""
+    """The untrained explainer and its training options. Raises OptionError before anything is loaded."""
     if preset not in PRESETS:
         raise OptionError(unknown_name_message("preset of l2e", preset, list(PRESETS)))
     if combine not in COMBINE:
         raise OptionError(unknown_name_message("way to combine explainers", combine, list(COMBINE)))
-    own = [name for name in inspect.signature(L2E).parameters if name != "formulation"]
+    option_names = [name for name in inspect.signature(L2E).parameters if name != "formulation"]
     for name in options:
-        if name not in own:
-            raise OptionError(unknown_name_message("option of l2e", name, own))
-    given = checked_training(training)
-    network: Mapping[str, Any] = PAPER["network"] if preset == "paper" else {}
-    trained: Mapping[str, Any] = PAPER["training"] if preset == "paper" else {}
-    built = build_explainer("l2e", formulation=formulation, **{**network, **options}).explainer
-    assert isinstance(built, L2E)
-    return built, Training(**{**DEFAULTS, **trained, **given}, seed=seed)
+        if name not in option_names:
+            raise OptionError(unknown_name_message("option of l2e", name, option_names))
+    given_training = checked_training(training)
+    preset_network: Mapping[str, Any] = PAPER["network"] if preset == "paper" else {}
+    preset_training: Mapping[str, Any] = PAPER["training"] if preset == "paper" else {}
+    explainer = build_explainer("l2e", formulation=formulation, **{**preset_network, **options}).explainer
+    assert isinstance(explainer, L2E)
+    return explainer, Training(**{**DEFAULTS, **preset_training, **given_training}, seed=seed)
 
 
-def _methods(imitate: Any) -> list[str | Explanations]:
-    """What is imitated, each a spec, a file or explanations."""
-    several = [imitate] if isinstance(imitate, str | Path | Explanations) else list(imitate)
-    if not several:
-        raise OptionError("There is nothing to imitate: name a method (`didact methods`).")
-    found: list[str | Explanations] = []
-    for one in several:
-        if isinstance(one, Explanations):
-            found.append(one)
+def _parse_methods(imitate: Any) -> list[str | Explanations]:
+    """The explainers to imitate: specs, folders of learned explainers, or explanations."""
+    requested = [imitate] if isinstance(imitate, str | Path | Explanations) else list(imitate)
+    if not requested:
+        raise OptionError("There is nothing to imitate. Name a method (`didact methods` lists them).")
+    methods: list[str | Explanations] = []
+    for method in requested:
+        if isinstance(method, Explanations):
+            methods.append(method)
             continue
-        name = str(one)
+        name = str(method)
         if name.endswith(".parquet"):
-            found.append(Explanations.load(name))
+            methods.append(Explanations.load(name))
             continue
-        found.append(name)
-        known = name_of(load_explainer(name)) if is_learned(name) else parse_spec(name).name
-        if known == "l2e":
-            raise OptionError(f"{name} is such a network already: imitate what it imitates.")
-        EXPLAINERS[known]  # an unknown method is told before anything is loaded
-    return found
+        methods.append(name)
+        explainer_name = name_of(load_explainer(name)) if is_learned(name) else parse_spec(name).name
+        if explainer_name == "l2e":
+            raise OptionError(f"{name} is already an L2E network. Imitate the method that it imitates.")
+        EXPLAINERS[explainer_name]  # raises for an unknown method, before anything is loaded
+    return methods
 
 
 @contextmanager
-def _place(folder: Path | None) -> Iterator[Path]:
-    """Where explanations are kept until the explainer is learned."""
+def _working_folder(folder: Path | None) -> Iterator[Path]:
+    """The folder for explanations until the explainer is learned."""
     if folder is not None:
-        yield _beside(folder)
+        yield _folder_beside(folder)
         return
-    with TemporaryDirectory(prefix="didact-") as place:
-        yield Path(place)
+    with TemporaryDirectory(prefix="didact-") as temporary:
+        yield Path(temporary)
 
 
-def _beside(folder: Path) -> Path:
+def _folder_beside(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.learning")
 
 
-class _Work:
-    """Everything that decides what is learned."""
+class _L2EJob:
+    """Everything that decides what is learned: teacher, rows, methods and options."""
 
     def __init__(
         self,
@@ -241,9 +244,11 @@ class _Work:
         self.teacher, self.data, self.methods, self.explainer = teacher, data, methods, explainer
         self.combine, self.training, self.share = combine, training, dev_share
         if not 0 < dev_share < 1:
-            raise OptionError(f"dev_share is the share of rows held out, between 0 and 1, not {dev_share}.")
+            raise OptionError(
+                f"dev_share is the share of rows to hold out and must be between 0 and 1, got {dev_share}."
+            )
         if teacher.task != data.task:
-            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+            raise OptionError(f"The data {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
         check_teacher(teacher)
         self.split = "explain" if "explain" in data and len(data["explain"]) else "train"
         if self.split not in data or not len(data[self.split]):
@@ -251,15 +256,15 @@ class _Work:
         pool = data[self.split].rows
         if len(pool) < 2:
             raise OptionError(
-                f"Learning needs two rows at least, one of them held out; {self.split!r} has {len(pool)}."
+                f"Learning needs at least two rows, one of them held out; {self.split!r} has {len(pool)}."
             )
         if size is not None and not 2 <= size <= len(pool):
             raise OptionError(
-                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}: another size, "
-                "at least 2."
+                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}. Give a size "
+                "from 2 to that number."
             )
-        places = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
-        self.rows: tuple[Row, ...] = tuple(pool[place] for place in places)
+        indices = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)
+        self.rows: tuple[Row, ...] = tuple(pool[index] for index in indices)
         self.notes: list[str] = []
         self.skipped = 0
 
@@ -267,47 +272,52 @@ class _Work:
     def fingerprint(self) -> str:
         return self.teacher.fingerprint(self.rows)
 
-    def learn(self, place: Path, initialisations: int, progress: bool) -> tuple[L2EResult, dict[str, object]]:
-        """Learn from several first weights; the network whose loss on held-out rows is lowest is kept."""
+    def learn(self, folder: Path, initialisations: int, progress: bool) -> tuple[L2EResult, dict[str, object]]:
+        """Train networks from several initial weights and keep the one with the lowest loss on held-out rows."""
         outputs = self.teacher.predict(self.rows)
-        maps, spent = self._collected(place, outputs, progress)
-        began = time.monotonic()
-        first = self.training.seed
-        seeds = [first, *(seed_from(first, "initialisation", number) for number in range(1, initialisations))]
-        self._start(first, maps, outputs)  # what the weights mean depends on what is explained, not on the seed
-        examples = self._examples(maps, outputs)
-        train, dev = split_indices(len(examples), self.share, first)
-        parts = examples.select(train), examples.select(dev)
-        done: list[L2EResult] = []
-        for own in seeds:
-            self._start(own, maps, outputs)
-            training = replace(self.training, seed=own)
-            done.append(train_network(self.explainer, self.teacher, *parts, training, progress=progress))
-            best = min(done, key=lambda one: one.kept_epoch.dev_loss)
-            if best is done[-1]:
-                weights = {name: one.clone() for name, one in self.explainer.network.state_dict().items()}
+        explanations, spent = self._collect_explanations(folder, outputs, progress)
+        started = time.monotonic()
+        first_seed = self.training.seed
+        seeds = [first_seed, *(seed_from(first_seed, "initialisation", index) for index in range(1, initialisations))]
+        # The examples depend on the explained targets, not on the seed.
+        self._init_network(first_seed, explanations, outputs)
+        examples = self._examples(explanations, outputs)
+        train, dev = split_indices(len(examples), self.share, first_seed)
+        splits = examples.select(train), examples.select(dev)
+        networks: list[L2EResult] = []
+        for seed in seeds:
+            self._init_network(seed, explanations, outputs)
+            training = replace(self.training, seed=seed)
+            networks.append(train_network(self.explainer, self.teacher, *splits, training, progress=progress))
+            best = min(networks, key=lambda network: network.kept_epoch.dev_loss)
+            if best is networks[-1]:
+                weights = {name: tensor.clone() for name, tensor in self.explainer.network.state_dict().items()}
         self.explainer.network.load_state_dict(weights)
-        each = [_reached(one) for one in done]
+        reached = [_dev_metrics(network) for network in networks]
         metrics = {
-            **_reached(best), "epochs": len(best.history), "initialisations": each,
-            "mean": {name: float(np.mean([one[name] for one in each])) for name in MEASURED},
+            **_dev_metrics(best), "epochs": len(best.history), "initialisations": reached,
+            "mean": {name: float(np.mean([result[name] for result in reached])) for name in DEV_METRICS},
             "train_rows": len(train), "dev_rows": len(dev), "skipped_rows": self.skipped,
-            "weights": sum(one.numel() for one in self.explainer.network.parameters()),
-            "collect_seconds": spent, "train_seconds": time.monotonic() - began,
+            "weights": sum(parameter.numel() for parameter in self.explainer.network.parameters()),
+            "collect_seconds": spent, "train_seconds": time.monotonic() - started,
         }  # fmt: skip
         return best, metrics
 
-    def _start(self, seed: int, maps: Sequence[Explanations], outputs: Outputs) -> None:
-        """A network that has learned nothing yet."""
-        signed = all(one.kind == "signed" for one in maps)
-        names = [one.method for one in maps] if self.combine == "heads" else [" + ".join(one.method for one in maps)]
+    def _init_network(self, seed: int, explanations: Sequence[Explanations], outputs: Outputs) -> None:
+        """Create an untrained network."""
+        signed = all(explained.kind == "signed" for explained in explanations)
+        names = (
+            [explained.method for explained in explanations]
+            if self.combine == "heads"
+            else [" + ".join(explained.method for explained in explanations)]
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_from(seed, "network"))
             self.explainer.start(self.teacher, self.rows, imitates=names, is_signed=signed, outputs=outputs)
 
-    def facts(self) -> dict[str, Any]:
-        """What it was learned from. `rows` are the fingerprints of all rows whose answers it saw."""
-        names = [one if isinstance(one, str) else f"{one.method} (given)" for one in self.methods]
+    def provenance(self) -> dict[str, Any]:
+        """What the explainer is learned from. `rows` has the fingerprints of all rows whose answers it saw."""
+        names = [method if isinstance(method, str) else f"{method.method} (given)" for method in self.methods]
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint,
             "data": self.data.name, "split": self.split, "imitates": names, "combine": self.combine,
@@ -315,121 +325,134 @@ class _Work:
             "training": self.training.facts(),
         }  # fmt: skip
 
-    def _collected(self, place: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
-        """The explanations to be imitated, and the seconds that they took, in this call and in those before."""
-        given = {number: self._given(one) for number, one in enumerate(self.methods) if isinstance(one, Explanations)}
+    def _collect_explanations(self, folder: Path, outputs: Outputs, progress: bool) -> tuple[list[Explanations], float]:
+        """Compute or load the explanations to imitate. Also returns their total seconds over this and earlier calls."""
+        existing = {
+            index: self._align_existing(imitated)
+            for index, imitated in enumerate(self.methods)
+            if isinstance(imitated, Explanations)
+        }
         for method in self.methods:
-            if isinstance(method, str) and len(self.methods) > 1:  # what cannot be run is told before hours of work
+            if isinstance(method, str) and len(self.methods) > 1:  # try each method before hours of work
                 with ignore_score_warnings():
-                    trial = _at_level(method, self.explainer.level)
-                    explain(self.teacher, self.rows[:1], trial, background_rows=self.rows)
-        cache = ExplanationCache(place, self.teacher, self.fingerprint, self.rows, outputs, progress)
-        cost = place / _COST
+                    trial_spec = _at_level(method, self.explainer.level)
+                    explain(self.teacher, self.rows[:1], trial_spec, background_rows=self.rows)
+        cache = ExplanationCache(folder, self.teacher, self.fingerprint, self.rows, outputs, progress)
+        cost = folder / _COST_FILE
         spent = _seconds_spent(cost)
-        found = []
-        for number, method in enumerate(self.methods):
+        collected = []
+        for index, method in enumerate(self.methods):
             if not isinstance(method, str):
-                found.append(given[number])
+                collected.append(existing[index])
                 continue
-            began = time.monotonic()
+            started = time.monotonic()
             spec = _at_level(method, self.explainer.level)
             try:
                 file = cache.explain(spec, self.rows, label=method)
             finally:
-                if place.is_dir():
-                    spent[spec] = spent.get(spec, 0.0) + time.monotonic() - began
+                if folder.is_dir():
+                    spent[spec] = spent.get(spec, 0.0) + time.monotonic() - started
                     write_json(cost, {"seconds": spent})
-            found.append(Explanations.load(place / file.name))
-        named = [_at_level(one, self.explainer.level) for one in self.methods if isinstance(one, str)]
-        return found, sum(spent[spec] for spec in named)
+            collected.append(Explanations.load(folder / file.name))
+        specs = [_at_level(imitated, self.explainer.level) for imitated in self.methods if isinstance(imitated, str)]
+        return collected, sum(spent[spec] for spec in specs)
 
-    def _given(self, maps: Explanations) -> Explanations:
-        """Explanations that exist already: all rows must be there."""
-        known = set(maps.ids)
-        missing = [row.id for row in self.rows if row.id not in known]
+    def _align_existing(self, explanations: Explanations) -> Explanations:
+        """Existing explanations for the rows. Raises DataError if rows are missing."""
+        explained_ids = set(explanations.ids)
+        missing = [row.id for row in self.rows if row.id not in explained_ids]
         if missing:
             raise DataError(
-                f"{len(missing):,} of {len(self.rows):,} rows to learn from have no explanation in {maps.method!r}. "
-                f"They are of the split {self.split!r} of {self.data.name!r}: explain all of it. The first are:",
+                f"{len(missing):,} of {len(self.rows):,} rows to learn from have no explanation in "
+                f"{explanations.method!r}. They belong to the split {self.split!r} of {self.data.name!r}: explain all "
+                "of it. The first rows are:",
                 missing,
             )
-        found = select_rows(maps, self.rows, label=maps.method)
-        if not self.teacher.is_identified_by_answers and maps.fingerprints.get("teacher") != self.fingerprint:
-            self.notes.append(f"The scores of {maps.method!r} are of another teacher ({maps.teacher}) than this one.")
-        return found
+        aligned = select_rows(explanations, self.rows, label=explanations.method)
+        if not self.teacher.is_identified_by_answers and explanations.fingerprints.get("teacher") != self.fingerprint:
+            self.notes.append(
+                f"The scores of {explanations.method!r} were computed for another teacher ({explanations.teacher})."
+            )
+        return aligned
 
-    def _examples(self, maps: Sequence[Explanations], outputs: Outputs) -> L2EExamples:
-        """Rows with weights on the teacher's positions. Those whose weights are all 0 teach nothing: left out."""
+    def _examples(self, explanations: Sequence[Explanations], outputs: Outputs) -> L2EExamples:
+        """Rows with target weights at the teacher's positions, without rows whose weights are all 0."""
         batch = self.teacher.encode(self.rows)
         scored = scored_units(batch, self.explainer.level)
-        weights = torch.stack([_on_positions(one, batch, scored, self.explainer.level) for one in maps], -1)
+        weights = torch.stack(
+            [_scores_at_positions(explained, batch, scored, self.explainer.level) for explained in explanations], -1
+        )
         silent = (weights == 0).all(1).any(-1)
         self.skipped = int(silent.sum())
         if self.skipped:
             self.notes.append(
-                f"{self.skipped:,} of {len(self.rows):,} rows were left out: all their scores are 0, so that there is "
+                f"{self.skipped:,} of {len(self.rows):,} rows were left out: all their scores are 0, so there is "
                 "nothing to imitate."
             )
         if self.skipped > len(self.rows) - 2:
             raise TrainingError(
-                f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations are 0 everywhere: nothing "
-                "is left to imitate. Look at them (didact explain), or imitate another method."
+                f"All but {len(self.rows) - self.skipped} of {len(self.rows):,} explanations have only scores of 0, so "
+                "there is nothing to imitate. Inspect them (didact explain), or imitate another method."
             )
-        if not self.explainer.is_signed:  # of several, one without signs, or an order of sizes, leaves sizes alone
+        if not self.explainer.is_signed:  # one unsigned method, or a ranking, leaves only magnitudes
             weights = weights.abs()
-        if self.combine == "ranks" and len(maps) > 1:
+        if self.combine == "ranks" and len(explanations) > 1:
             joined = torch.zeros(*weights.shape[:2], 1, dtype=weights.dtype)
-            for row, real in enumerate(scored):
-                joined[row, real, 0] = torch.from_numpy(mean_ranks(weights[row, real].numpy()))
+            for row, positions in enumerate(scored):
+                joined[row, positions, 0] = torch.from_numpy(mean_ranks(weights[row, positions].numpy()))
             weights = joined
-        everything = L2EExamples(batch, weights, scored, self._labels(maps, outputs))
-        return everything.select(np.flatnonzero(~silent.numpy()))
+        examples = L2EExamples(batch, weights, scored, self._labels(explanations, outputs))
+        return examples.select(np.flatnonzero(~silent.numpy()))
 
-    def _labels(self, maps: Sequence[Explanations], outputs: Outputs) -> torch.Tensor:
-        """What was explained of each row: its class, or the bucket of the teacher's score."""
+    def _labels(self, explanations: Sequence[Explanations], outputs: Outputs) -> torch.Tensor:
+        """The explained class of each row, or the bucket of the teacher's score."""
         if self.teacher.classes is None:
             return self.explainer.bucket(torch.from_numpy(outputs.values[:, 0]))
-        for one in maps:
-            wrong = [f"{name} ({what!r})" for name, what in zip(one.ids, one.targets, strict=True)
-                     if what not in self.teacher.classes]  # fmt: skip
+        for explained in explanations:
+            wrong = [f"{row_id} ({target!r})" for row_id, target in zip(explained.ids, explained.targets, strict=True)
+                     if target not in self.teacher.classes]  # fmt: skip
             if wrong:
-                raise DataError(f"{len(wrong)} explanations by {one.method!r} are of no class of the teacher:", wrong)
-            if one.targets != maps[0].targets:
-                raise OptionError(
-                    f"{one.method!r} explains other classes than {maps[0].method!r} does: one network can imitate both "
-                    "only if they explain the same."
+                raise DataError(
+                    f"{len(wrong)} explanations by {explained.method!r} have targets that are not classes of the "
+                    "teacher:",
+                    wrong,
                 )
-        return torch.tensor([self.teacher.classes.index(what) for what in maps[0].targets])
+            if explained.targets != explanations[0].targets:
+                raise OptionError(
+                    f"{explained.method!r} explains other classes than {explanations[0].method!r}. One network can "
+                    "imitate both only if they explain the same classes."
+                )
+        return torch.tensor([self.teacher.classes.index(target) for target in explanations[0].targets])
 
 
 def _at_level(method: str, level: str) -> str:
-    """The spec of a method, asked for words where words are learned."""
+    """The spec of a method with the level of the network, unless it names its own."""
     if level == "token" or is_learned(method):
         return method
     spec = parse_spec(method)
     return str(Spec(spec.name, {"level": level, **spec.options}))
 
 
-def _on_positions(maps: Explanations, batch: Batch, scored: torch.Tensor, level: str) -> torch.Tensor:
-    """Scores on the positions of a batch. Those of tokens become those of words where these are asked for."""
+def _scores_at_positions(explanations: Explanations, batch: Batch, scored: torch.Tensor, level: str) -> torch.Tensor:
+    """Scores at the positions of a batch. Token scores become word scores if the network has level word."""
     counts = scored.sum(-1).numpy()
-    if level == "word" and not maps.is_image and not np.array_equal(np.diff(maps.bounds), counts):
-        maps = maps.words()
-    wrong = np.diff(maps.bounds) != counts
-    if not maps.is_image and not wrong.any():
-        rows = row_of_units(maps.bounds)
-        same = (maps.segments == batch.segments[scored].numpy()) & (
-            maps.offsets[:, 0] == batch.offsets[scored][:, 0].numpy()
+    if level == "word" and not explanations.is_image and not np.array_equal(np.diff(explanations.bounds), counts):
+        explanations = explanations.words()
+    misaligned = np.diff(explanations.bounds) != counts
+    if not explanations.is_image and not misaligned.any():
+        rows = row_of_units(explanations.bounds)
+        same = (explanations.segments == batch.segments[scored].numpy()) & (
+            explanations.offsets[:, 0] == batch.offsets[scored][:, 0].numpy()
         )
-        wrong[rows[~same]] = True
-    if wrong.any():
-        what = "words" if level == "word" else "tokens"
+        misaligned[rows[~same]] = True
+    if misaligned.any():
+        unit = "words" if level == "word" else "tokens"
         raise DataError(
-            f"The scores of {int(wrong.sum())} of {len(maps)} rows in {maps.method!r} do not stand on the teacher's "
-            f"{what}. They were made with another tokenizer, or of "
+            f"The scores of {int(misaligned.sum())} of {len(explanations)} rows in {explanations.method!r} do not "
+            f"match the teacher's {unit}. They were computed with another tokenizer, or for "
             f"{'tokens' if level == 'word' else 'words (learn with level=word)'}. The first rows are:",
-            [name for name, bad in zip(maps.ids, wrong, strict=True) if bad],
+            [row_id for row_id, is_misaligned in zip(explanations.ids, misaligned, strict=True) if is_misaligned],
         )
-    found = torch.zeros(scored.shape, dtype=torch.float64)
-    found[scored] = torch.from_numpy(maps.scores.astype(np.float64))
-    return found
+    scores = torch.zeros(scored.shape, dtype=torch.float64)
+    scores[scored] = torch.from_numpy(explanations.scores.astype(np.float64))
+    return scores

@@ -1,4 +1,4 @@
-"""Explainers learned by themselves, outside a comparison: `didact learn smat`."""
+"""Learns SMaT explainers outside a comparison: `didact learn smat`."""
 
 import json
 import logging
@@ -68,87 +68,102 @@ def learn_smat(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> ComponentMix:
-    """Learn explanations that teach (SMaT; Fernandes et al. 2022), and give the explainer.
+    """Learn the explainer from which students learn most (SMaT; Fernandes et al. 2022).
 
-    It learns from `size` rows of the split `explain` (of `train`, where there is none), which the teacher answers;
-    the epoch is chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning
-    (outer, pilot, outer_rate, route, keep …) and of the family (normaliser, temperature, members …), as docs/smat.md
-    tells them. With `out` it is kept there, as `save_pretrained` does, with pictures of its weights; a call that was
-    stopped goes on when it is given again. What was measured is in `explainer.learned["metrics"]`. `classes` names the
-    data's classes in the teacher's order, where names differ and gold labels are explained.
+    It learns from `size` rows of the split `explain` (otherwise of `train`) with the teacher's answers; the epoch is
+    chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning (outer, pilot,
+    outer_rate, route, keep …) and of the family (normaliser, temperature, members …); docs/smat.md lists them. With
+    `out`, the explainer is saved there with charts of its weights, and the same call resumes a stopped one. Its
+    `learned["metrics"]` has the results. `classes` names the data's classes in the teacher's order, if names differ and
+    gold labels are explained.
 
-    Whether it teaches better than what it was made of is for `compare` to say: put its folder, or `smat`, among the
-    explainers there.
+    To test whether it teaches better than its components, name its folder, or `smat`, among the explainers of
+    `compare`.
     """
     learner = learner_of({"family": family, **options})
     student = None if student is None else str(as_student_spec(student))
-    asked = checked_training(training)
+    requested_training = checked_training(training)
     folder = None if out is None else check_new_folder(Path(out), overwrite=overwrite)
-    loaded = data if isinstance(data, Dataset) else load_data(data)
-    check_smat(loaded, learner, student=student, size=size, training=asked)
-    known = load_teacher(teacher, trust_remote_code=trust_remote_code)
-    loaded = align_labels(loaded, known, classes=classes, required=explains_gold_label(family, options))
-    work = _Work(
-        known, loaded, learner, student, size, seed, None if base is None else str(base), soft, asked, trust_remote_code
+    loaded_data = data if isinstance(data, Dataset) else load_data(data)
+    check_smat(loaded_data, learner, student=student, size=size, training=requested_training)
+    loaded_teacher = load_teacher(teacher, trust_remote_code=trust_remote_code)
+    loaded_data = align_labels(
+        loaded_data, loaded_teacher, classes=classes, required=explains_gold_label(family, options)
     )
-    place = None if folder is None else folder.with_name(f"{folder.name}.learning")
-    explainer, done, metrics = work.learn(place, progress)
-    metrics, epochs = plain(metrics), [plain(asdict(one)) for one in done.history]
-    explainer.learned = work.facts() | {
-        "metrics": metrics, "route": done.route, "epochs": epochs,
-        "notes": list(done.notes),
+    job = _SmatJob(
+        loaded_teacher,
+        loaded_data,
+        learner,
+        student,
+        size,
+        seed,
+        None if base is None else str(base),
+        soft,
+        requested_training,
+        trust_remote_code,
+    )
+    working_folder = None if folder is None else folder.with_name(f"{folder.name}.learning")
+    explainer, learned, metrics = job.learn(working_folder, progress)
+    metrics, epochs = plain(metrics), [plain(asdict(epoch)) for epoch in learned.history]
+    explainer.learned = job.provenance() | {
+        "metrics": metrics, "route": learned.route, "epochs": epochs,
+        "notes": list(learned.notes),
     }  # fmt: skip
-    if folder is not None and place is not None:
+    if folder is not None and working_folder is not None:
         explainer.save_pretrained(folder, overwrite=overwrite)
         write_text(folder / METRICS_FILE, json.dumps(metrics, indent=2) + "\n")
-        view = explainer.view(f"{learner.label} of {known.name}")
+        view = explainer.view(f"{learner.label} of {loaded_teacher.name}")
         for kind in ("png", "svg"):
             write_bytes(folder / f"mix.{kind}", view.picture(kind))
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(working_folder, ignore_errors=True)
     return explainer
 
 
 def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: int, training: Mapping[str, Any]) -> None:
-    """Raise an OptionError for every request that fails whatever the teacher is, before a teacher is loaded."""
+    """Raise OptionError for a request that is invalid for every teacher, before a teacher is loaded."""
     architecture = None if student is None else parse_student(student).architecture.partition("(")[0]
     is_native = architecture in MODELS if architecture else not data.task.is_per_token
-    # Where the teacher decides on the kind of student, the smaller default batch size is the one that may be used.
-    least = replace(STUDENT_FROM_SCRATCH if is_native else STUDENT_PRETRAINED, **training)
+    # If the kind of student depends on the teacher, assume the smaller of the two default batch sizes.
+    minimum = replace(STUDENT_FROM_SCRATCH if is_native else STUDENT_PRETRAINED, **training)
     split = _split(data)
     for name in (split, "dev"):
         if name not in data or not len(data[name]):
-            raise OptionError(f"{data.name!r} has no rows in {name!r}, which learning needs.")
+            raise OptionError(f"{data.name!r} has no rows in {name!r}, which SMaT needs.")
     if not 1 <= size <= len(data[split]):
         raise OptionError(
             f"{size:,} rows were asked for, and {data.name!r} has {len(data[split]):,} in {split!r}. Give a size (on "
             f"the command line --size) of at most {len(data[split]):,}."
         )
-    check_row_counts(size, len(data["dev"]), batch_size=least.batch_size, smat=learner.smat)
+    check_row_counts(size, len(data["dev"]), batch_size=minimum.batch_size, smat=learner.smat)
 
 
 def _split(data: Dataset) -> str:
-    """The split whose rows are learned from."""
+    """The split to learn from."""
     return "explain" if "explain" in data and len(data["explain"]) else "train"
 
 
 def checked_training(training: Mapping[str, Any] | None) -> dict[str, object]:
-    """Entries of a training as people give them, under the names of `Training`; unknown ones are refused."""
-    asked = dict(training or {})
-    names = {one.name: one.name for one in fields(Training) if one.name not in ("seed", "rate")}
+    """Check training options from a user and return them under the names of `Training`.
+
+    Raises:
+        OptionError: an option is unknown or has the wrong type.
+    """
+    entries = dict(training or {})
+    names = {field.name: field.name for field in fields(Training) if field.name not in ("seed", "rate")}
     names |= {"learning_rate": "rate"}
-    if "rate" in asked:
+    if "rate" in entries:
         log.warning("rate is now called learning_rate. The former name still works.")
-        asked = {("learning_rate" if name == "rate" else name): value for name, value in asked.items()}
-    for name in asked:
+        entries = {("learning_rate" if name == "rate" else name): value for name, value in entries.items()}
+    for name in entries:
         if name not in names:
             raise OptionError(unknown_name_message("entry of training", name, list(names)))
-    asked = {names[name]: value for name, value in asked.items()}
-    check_option_types(asked, Training, of="training")
-    return asked
+    entries = {names[name]: value for name, value in entries.items()}
+    check_option_types(entries, Training, of="training")
+    return entries
 
 
-class _Work:
-    """Everything that decides what is learned."""
+class _SmatJob:
+    """Everything that decides what is learned: teacher, rows, student and options."""
 
     def __init__(
         self,
@@ -165,7 +180,7 @@ class _Work:
     ) -> None:
         self.teacher, self.data, self.learner, self.seed, self.soft = teacher, data, learner, seed, soft
         self.split = _split(data)
-        self.rows = self._drawn(size)
+        self.rows = self._draw_rows(size)
         self.student: StudentSpec
         default = default_student(teacher, data.task, base)
         self.student = parse_student(student) if student else default
@@ -175,7 +190,7 @@ class _Work:
 
     @cached_property
     def start(self) -> StudentInit:
-        """Where the student starts."""
+        """The initial weights of the student."""
         teacher, task = self.teacher, self.data.task
         return student_init(
             self.student.architecture, teacher=teacher, task=task, classes=teacher.classes, rows=self.rows,
@@ -191,38 +206,41 @@ class _Work:
     def fingerprint(self) -> str:
         return self.teacher.fingerprint(self.rows)
 
-    def _drawn(self, size: int) -> tuple[Row, ...]:
+    def _draw_rows(self, size: int) -> tuple[Row, ...]:
         data, teacher = self.data, self.teacher
         if teacher.task != data.task:
-            raise OptionError(f"The data {data.name!r} is {data.task}, and the teacher does {teacher.task}.")
+            raise OptionError(f"The data {data.name!r} is {data.task}, but the teacher does {teacher.task}.")
         pool = data[self.split].rows
-        places = subset([row.id for row in pool], size=size, seed=self.seed)
-        return tuple(pool[place] for place in places)
+        indices = subset([row.id for row in pool], size=size, seed=self.seed)
+        return tuple(pool[index] for index in indices)
 
-    def facts(self) -> dict[str, object]:
-        """What it was learned from, and how. `rows` are the fingerprints of all rows whose answers it saw."""
+    def provenance(self) -> dict[str, object]:
+        """What the explainer is learned from, and how. `rows` has the fingerprints of all rows whose answers it saw."""
         return {
             "teacher": self.teacher.name, "teacher_fingerprint": self.fingerprint, "data": self.data.name,
             "split": self.split, "train_rows": len(self.rows), "seed": self.seed, "student": str(self.student),
-            "student_start": self.start.origin, "learner": self.learner.facts(), "soft": self.soft,
+            "student_start": self.start.origin, "learner": self.learner.identity(), "soft": self.soft,
             "training": self.training.facts(),
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 
-    def learn(self, place: Path | None, progress: bool) -> tuple[ComponentMix, LearnedMix, dict[str, object]]:
-        """Component scores, then the loop, then what the student it learned with can do."""
+    def learn(self, folder: Path | None, progress: bool) -> tuple[ComponentMix, LearnedMix, dict[str, object]]:
+        """Compute component scores, learn the explainer, and measure the student that it was learned with."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)
         key = key_of({
-            "facts": self.facts(), "start": dict(self.start.facts), "strategy": strategy_options(self.student.strategy),
+            "facts": self.provenance(), "start": dict(self.start.facts),
+            "strategy": strategy_options(self.student.strategy),
             "dev": fingerprint_of(dev_rows), "threads": torch.get_num_threads(),
             **({} if device is None or device.type == "cpu" else {"device": device.type}),
             **({"code": code} if (code := EXPLAINERS.local_source_hashes(*self.learner.mix.values())) else {}),
         })  # fmt: skip
-        answers = {name: self.teacher.predict(rows) for name, rows in (("train", self.rows), ("dev", dev_rows))}
+        answers = {split: self.teacher.predict(rows) for split, rows in (("train", self.rows), ("dev", dev_rows))}
         explainer = self.learner.explainer()
-        parts = self._parts(explainer, None if place is None else place / f"parts-{key}", answers["train"], progress)
-        explainer.start(parts.names)
+        components = self._component_scores(
+            explainer, None if folder is None else folder / f"parts-{key}", answers["train"], progress
+        )
+        explainer.start(components.names)
         student = self.start.build(seed_from(self.seed, "learner"))
         if device is not None:
             student = student.to(device)
@@ -230,42 +248,44 @@ class _Work:
         dev = Examples.of(student, dev_rows, answers["dev"], soft=self.soft)
         scale = TargetScaler.of(examples)
         train, held_out = scale.transform(examples), scale.transform(dev)
-        done = run_smat(
-            student, build_strategy(self.student.strategy), explainer, parts, train, held_out, self.training,
-            self.learner.smat, checkpoint=None if place is None else place / f"{key}.safetensors", progress=progress,
+        learned = run_smat(
+            student, build_strategy(self.student.strategy), explainer, components, train, held_out, self.training,
+            self.learner.smat, checkpoint=None if folder is None else folder / f"{key}.safetensors", progress=progress,
         )  # fmt: skip
         if self.learner.chooses:
             choice = choose_by_new_students(
-                explainer, parts, train, held_out, self.training,
+                explainer, components, train, held_out, self.training,
                 strategy=lambda: build_strategy(self.student.strategy),
                 student=lambda: self.start.build(seed_from(self.seed, "chooser")).to(student.device),
             )  # fmt: skip
-            done.notes.append(choice.note)
-        name = self.data.task.measure
-        kept = done.kept_epoch
+            learned.notes.append(choice.note)
+        measure_name = self.data.task.measure
+        kept_epoch = learned.kept_epoch
         metrics: dict[str, Any] = {
-            f"dev_{name}": kept.dev_measure, "dev_rows": len(dev_rows), "epoch": kept.number,
+            f"dev_{measure_name}": kept_epoch.dev_measure, "dev_rows": len(dev_rows), "epoch": kept_epoch.number,
             "active": explainer.view().active, "parts": len(explainer.names), "entropy": explainer.view().entropy,
             "temperature": explainer.current_temperature,
         }  # fmt: skip
         if "test" in self.data and len(self.data["test"]):
             rows = self.data["test"].rows
-            said = self.teacher.predict(rows)
-            found = scale.inverse_transform(predict_in_order(student, Examples.of(student, rows, said)))
-            metrics |= {f"test_{name}": measure(found, said), "test_rows": len(rows)}
-        return explainer, done, metrics
+            test_answers = self.teacher.predict(rows)
+            predicted = scale.inverse_transform(predict_in_order(student, Examples.of(student, rows, test_answers)))
+            metrics |= {f"test_{measure_name}": measure(predicted, test_answers), "test_rows": len(rows)}
+        return explainer, learned, metrics
 
-    def _parts(self, explainer: ComponentMix, path: Path | None, outputs: Any, progress: bool) -> ComponentScores:
-        """What is weighed: as it was kept, or computed now."""
+    def _component_scores(
+        self, explainer: ComponentMix, path: Path | None, outputs: Any, progress: bool
+    ) -> ComponentScores:
+        """Load the component scores from `path`, or compute and save them."""
         if path is not None:
             try:
                 return ComponentScores.load(path)
             except RecordError:
                 pass
         background: Sequence[Row] = self.data[self.split].rows
-        found = compute_component_scores(
+        components = compute_component_scores(
             self.teacher, self.rows, explainer, outputs=outputs, background_rows=background, progress=progress
         )
         if path is not None:
-            found.save(path)
-        return found
+            components.save(path)
+        return components

@@ -1,0 +1,278 @@
+"""Trains one cell: one student on one subset with one explainer and one seed. A pure function of its description."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Int
+
+from didact.comparing.run_inputs import RunInputs
+from didact.core.measure import measure
+from didact.core.model import Model
+from didact.core.outputs import Outputs
+from didact.core.seeds import seed_from
+from didact.data.subset import draw_subset
+from didact.errors import RecordError, TrainingError
+from didact.explainers.mix import ComponentMix
+from didact.files.store import Store, UnreadableError
+from didact.files.table_io import Table, read_table, write_table
+from didact.learned.smat_spec import parse_learner
+from didact.learning.choose import choose_by_new_students
+from didact.learning.fit import Epoch, Examples, Training, best_epoch, predict_in_order
+from didact.learning.smat import run_smat
+from didact.learning.target_scaler import TargetScaler
+from didact.learning.teach import teach
+from didact.registry import parse_spec
+from didact.results.component_scores import ComponentScores
+from didact.results.documents import number
+from didact.results.explanations import Explanations
+from didact.results.training_record import EpochRecord, LearnedRecord, LearningEpoch, TrainingRecord, TrialRecord
+from didact.students.build import build_strategy
+from didact.students.strategy import Strategy
+
+# Part of every key. Increase it when the same description would give another result.
+VERSION: Final = 1
+_OUTPUTS: Final = {"values": "list float64", "answers": "list string"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One student to train. `key` hashes everything that decides the result.
+
+    Attributes:
+        explainer, student: names for people.
+        start: folder of the student's initial weights.
+        maps: file with the explanations; None trains on the teacher's answers alone.
+        trials: changes to the strategy's options. One student is trained per trial; the best on dev is kept.
+        learner: a SMaT explainer that is learned together with the student, from the component scores in file `parts`.
+        extra: the student also trains on the dev rows and keeps its last epoch.
+        balanced: rows are drawn balanced by the teacher's answers, and every class has the same weight in the measure.
+    """
+
+    key: str
+    explainer: str
+    student: str
+    start: str
+    strategy: str
+    maps: str | None
+    size: int
+    seed: int
+    soft: bool
+    threads: int
+    device: str
+    training: Mapping[str, Any]
+    trials: Sequence[Mapping[str, Any]]
+    learner: str | None = None
+    parts: str | None = None
+    extra: bool = False
+    balanced: bool = False
+
+    def plain(self) -> dict[str, object]:
+        """The cell as plain JSON, as manifests and records store it."""
+        fields = asdict(self)
+        if not self.balanced:  # the description of cells from before this option existed
+            del fields["balanced"]
+        return fields
+
+    def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
+        """Indices of the labelled rows that this student learns from."""
+        labels = outputs.labels.tolist() if self.balanced else None
+        return draw_subset(outputs.ids, size=self.size, seed=self.seed, labels=labels)
+
+
+def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:
+    """Train the student and predict the test rows. Returns the record and the predictions."""
+    started = time.monotonic()
+    data = teaching_data(cell, run_inputs)
+    trained = (
+        _train_with_learner(cell, run_inputs, data.train, data.dev)
+        if cell.learner is not None
+        else _train_trials(cell, run_inputs, data)
+    )
+    outputs = predict_in_order(trained.student, data.test)
+    return make_record(cell, data, trained, outputs, time.monotonic() - started)
+
+
+@dataclass(frozen=True, eq=False)
+class TeachingData:
+    """Encoded rows of a cell, with targets scaled for training, and their explanations."""
+
+    train: Examples
+    dev: Examples
+    test: Examples
+    scale: TargetScaler
+    explanations: Explanations | None
+
+
+def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
+    """Select and encode the rows and explanations of a cell."""
+    examples = run_inputs.examples(cell.start, cell.soft)
+    indices = cell.rows_among(examples["train"].outputs)
+    train, dev = examples["train"].select(indices), examples["dev"]
+    if cell.extra:
+        model = run_inputs.student_init(cell.start).build(0)
+        rows, outputs = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
+        train = Examples.of(model, rows, outputs, soft=cell.soft)
+    scale = TargetScaler.of(train)
+    row_explanations = None
+    if cell.maps is not None:
+        explanations, index = run_inputs.explanations(cell.maps)
+        row_explanations = explanations.select([index[row.id] for row in train.rows])
+    return TeachingData(scale.transform(train), scale.transform(dev), examples["test"], scale, row_explanations)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedStudent:
+    """A trained student with its training history. `epoch` is the epoch that was kept, `trial` the best trial."""
+
+    student: Model
+    history: Sequence[Epoch]
+    epoch: Epoch
+    trial: int
+    trials: Sequence[TrialRecord]
+    lost_rows: int
+    learned: LearnedRecord | None = None
+
+
+def make_record(
+    cell: Cell, data: TeachingData, trained: TrainedStudent, answers: Outputs, seconds: float
+) -> tuple[TrainingRecord, Outputs]:
+    """The record of a trained student, and its answers on the teacher's scale.
+
+    Raises:
+        TrainingError: the answers are not finite.
+    """
+    outputs = data.scale.inverse_transform(answers)
+    if not np.isfinite(outputs.values).all():
+        raise TrainingError(
+            "Training diverged: the student's answers are not finite numbers. The learning rate "
+            f"({cell.training['rate']:g}) is probably too high. Lower it (learning_rate, --learning-rate)."
+        )
+    record = TrainingRecord(
+        cell=cell.plain(),
+        value=number(float(measure(outputs, data.test.outputs, balanced=cell.balanced))),
+        dev=number(trained.epoch.dev_measure),
+        epoch=trained.epoch.number,
+        trial=trained.trial,
+        trials=tuple(trained.trials),
+        lost_rows=trained.lost_rows,
+        epochs=tuple(EpochRecord(epoch.loss, epoch.dev_loss, epoch.dev_measure) for epoch in trained.history),
+        seconds=round(seconds, 3),
+        learned=trained.learned,
+        key=cell.key,
+    )
+    return record, outputs
+
+
+def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> TrainedStudent:
+    """Train one student per trial and keep the best on dev."""
+    explanations, train, dev = data.explanations, data.train, data.dev
+    training = Training(**cell.training, seed=cell.seed)
+    trial_records: list[TrialRecord] = []
+    best: TrainedStudent | None = None
+    keep = "last" if cell.extra else "best"
+    for trial, changes in enumerate(cell.trials):
+        # Without explanations there is nothing to tune. To be fair, the student gets as many trials with other weights.
+        seed_parts = (cell.seed, "student") if explanations is not None or trial == 0 else (cell.seed, "student", trial)
+        student = run_inputs.student_init(cell.start).build(seed_from(*seed_parts)).to(cell.device)
+        strategy = build_strategy(parse_spec(cell.strategy), **({} if explanations is None else changes))
+        trained = teach(student, strategy, explanations, train, dev, training, keep=keep)
+        epoch = trained.history[-1] if cell.extra else best_epoch(trained.history)
+        options = {"start": trial} if explanations is None else dict(changes)
+        trial_records.append(TrialRecord(options, number(epoch.dev_measure)))
+        if best is None or epoch.rank > best.epoch.rank:
+            best = TrainedStudent(student, trained.history, epoch, trial, trial_records, trained.lost_rows)
+    assert best is not None
+    return best
+
+
+def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> TrainedStudent:
+    """Train a student together with a SMaT explainer.
+
+    The student's initial weights differ from those of all other cells of this seed, so the learned explainer is later
+    tested on students that it was not fitted to.
+    """
+    assert cell.learner is not None
+    learner = parse_learner(cell.learner)
+    student, explainer, components = init_learning(cell, run_inputs, train)
+    training = Training(**cell.training, seed=cell.seed)
+    mix = run_smat(student, _strategy(cell), explainer, components, train, dev, training, learner.smat)
+    notes, choice = list(mix.notes), None
+    if learner.chooses:
+        choice = choose_by_new_students(
+            explainer, components, train, dev, training, strategy=lambda: _strategy(cell),
+            student=lambda: run_inputs.student_init(cell.start).build(seed_from(cell.seed, "chooser")).to(cell.device),
+        )  # fmt: skip
+        notes.append(choice.note)
+    view = explainer.view()
+    learned = LearnedRecord(
+        names=tuple(explainer.names),
+        coefficients=tuple(explainer.coefficients.tolist()),
+        log_temperature=explainer.log_temperature.item(),
+        weights=tuple(explainer.weights.tolist()),
+        entropy=view.entropy,
+        active=view.active,
+        route=mix.route,
+        notes=tuple(notes),
+        temperature=explainer.current_temperature,
+        kept="learned" if choice is None else choice.name,
+        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in mix.history),
+    )
+    trials = [TrialRecord({}, number(mix.kept_epoch.dev_measure))]
+    return TrainedStudent(student, mix.history, mix.kept_epoch, 0, trials, mix.lost_rows, learned)
+
+
+def init_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:
+    """An untrained student, an untrained explainer, and the component scores of the training rows."""
+    assert cell.learner is not None
+    assert cell.parts is not None
+    components, index = run_inputs.component_scores(cell.parts)
+    row_components = components.select([index[row.id] for row in train.rows])
+    explainer = parse_learner(cell.learner).explainer()
+    explainer.start(row_components.names)
+    student = run_inputs.student_init(cell.start).build(seed_from(cell.seed, "learner")).to(cell.device)
+    return student, explainer, row_components
+
+
+def _strategy(cell: Cell) -> Strategy:
+    return build_strategy(parse_spec(cell.strategy))
+
+
+def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
+    """Write the answers, then the record with their checksum. A cell without a record counts as not done."""
+    columns: dict[str, Sequence[object]] = {
+        "values": outputs.values.tolist(),
+        "answers": [None] * len(outputs) if outputs.answers is None else [list(texts) for texts in outputs.answers],
+    }
+    checksum = write_table(outputs_path(store, record.key), Table(columns, {"key": record.key}), types=_OUTPUTS)
+    replace(record, outputs=checksum).save(store)
+
+
+def load_outputs(store: Store, record: TrainingRecord) -> Table:
+    """The answers of a finished cell. Raises RecordError if they are damaged."""
+    return read_table(outputs_path(store, record.key), checksum=record.outputs)
+
+
+def load_completed(store: Store, key: str) -> TrainingRecord | None:
+    """The record of a finished cell; None if it is missing, failed or damaged, or its answers are.
+
+    Raises:
+        UnreadableError: a file exists but cannot be opened.
+    """
+    try:
+        record = TrainingRecord.load(store, key)
+        if not record.is_done:
+            return None
+        load_outputs(store, record)
+    except UnreadableError:
+        raise
+    except RecordError:
+        return None
+    return record
+
+
+def outputs_path(store: Store, key: str) -> Path:
+    return store.folder / f"{key}.parquet"
