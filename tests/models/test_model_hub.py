@@ -10,7 +10,7 @@ import tiny
 from didact import load_teacher
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
 from didact.models import hub
-from didact.models.hub import looks_like_path, unreachable
+from didact.models.hub import looks_like_path, unreachable_reason
 
 
 class Refused(huggingface_hub.errors.HfHubHTTPError):
@@ -79,16 +79,16 @@ def test_what_the_hub_answers_is_left_to_transformers(asked, monkeypatch):
         raise Refused
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
-    assert unreachable("owner/nothing") == ""
+    assert unreachable_reason("owner/nothing") == ""
     assert len(asked) == 1
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **_: asked.append(url))
-    assert unreachable("owner/model", "v2") == ""
+    assert unreachable_reason("owner/model", "v2") == ""
     assert asked[-1].endswith("/owner/model/resolve/v2/config.json")
 
 
 def test_offline_means_offline(asked, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert unreachable("owner/model") == ""
+    assert unreachable_reason("owner/model") == ""
     assert asked == []
 
 

@@ -307,8 +307,8 @@ class TestWordTokenizer:
 
     def test_rare_words_and_a_full_vocabulary_are_left_out(self):
         rows = [Row("a", ("b b b a a c",))]
-        assert WordTokenizer.from_rows(rows, least=2).vocabulary[5:] == ("b", "a")
-        assert WordTokenizer.from_rows(rows, most=1).vocabulary[5:] == ("b",)
+        assert WordTokenizer.from_rows(rows, min_count=2).vocabulary[5:] == ("b", "a")
+        assert WordTokenizer.from_rows(rows, max_words=1).vocabulary[5:] == ("b",)
 
     def test_pairs_and_rationales(self):
         row = Row("x", ("a b", "a"), rationale=(Span(1, 0, 1),))
@@ -320,7 +320,7 @@ class TestWordTokenizer:
     def test_truncation_takes_from_the_longest_text(self):
         row = Row("x", ("a b c d e f", "a b"))
         tokenizer = WordTokenizer.from_rows([row])
-        batch = tokenizer.encode([row], longest=7)
+        batch = tokenizer.encode([row], max_length=7)
         assert batch.segments[0].tolist() == [-1, 0, 0, -1, 1, 1, -1]
 
     def test_no_words_is_an_error(self):

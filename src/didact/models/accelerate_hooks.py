@@ -30,28 +30,28 @@ def is_dispatched(model: nn.Module) -> bool:
 
 def device_of_module(module: nn.Module) -> torch.device:
     """Where the module computes. Weights that are elsewhere until they are needed say `meta`; their hook knows."""
-    for part in module.modules():
-        for hook in _hooks(part):
-            found = getattr(hook, "execution_device", None)
-            if found is not None:
-                return torch.device(found)
+    for submodule in module.modules():
+        for hook in _hooks(submodule):
+            device = getattr(hook, "execution_device", None)
+            if device is not None:
+                return torch.device(device)
     return next(module.parameters()).device
 
 
 @contextmanager
 def outputs_in_place(model: nn.Module) -> Iterator[None]:
     """While this lasts, what the model gives stays on the devices where it came about: a copy has no gradient."""
-    bringing = [hook for hook in _hooks(model) if getattr(hook, "io_same_device", False)]
-    for hook in bringing:
+    moving_hooks = [hook for hook in _hooks(model) if getattr(hook, "io_same_device", False)]
+    for hook in moving_hooks:
         hook.io_same_device = False
     try:
         yield
     finally:
-        for hook in bringing:
+        for hook in moving_hooks:
             hook.io_same_device = True
 
 
-def whole_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """All weights by name, one after another; those that are elsewhere are fetched."""
     for name, value in sorted(model.state_dict().items()):
         # An int8 layer of torch keeps its weight and bias as a tuple, and its dtype beside them.
@@ -59,17 +59,17 @@ def whole_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for tensor in values:
             if isinstance(tensor, Tensor):
                 tensor = tensor.dequantize() if tensor.is_quantized else tensor
-                yield name, _fetched(model, name) if tensor.device.type == "meta" else tensor
+                yield name, _offloaded_weight(model, name) if tensor.device.type == "meta" else tensor
 
 
-def _fetched(model: nn.Module, name: str) -> Tensor:
+def _offloaded_weight(model: nn.Module, name: str) -> Tensor:
     """A weight out of the map of the nearest module around it that has one."""
     path = name.split(".")
     for depth in range(len(path) - 1, -1, -1):
         for hook in _hooks(model.get_submodule(".".join(path[:depth]))):
             with suppress(KeyError):
-                found: Tensor = (getattr(hook, "weights_map", None) or {})[".".join(path[depth:])]
-                return found
+                weight: Tensor = (getattr(hook, "weights_map", None) or {})[".".join(path[depth:])]
+                return weight
     raise RuntimeError(f"The weight {name!r} is neither in the model nor where accelerate keeps such weights.")
 
 

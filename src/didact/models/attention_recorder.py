@@ -10,7 +10,7 @@ from torch import Tensor
 from didact.core.model import Batch, PoolingPosition, TokenMask, TokenScores, TraceField
 from didact.errors import UnsupportedError
 
-ATTENTION: Final = frozenset({"mean", "reading", "full", "weights"})
+ATTENTION_FIELDS: Final = frozenset({"mean", "reading", "full", "weights"})
 
 
 class AttentionRecorder:
@@ -27,14 +27,14 @@ class AttentionRecorder:
         self.mask = batch.mask
         self.pooling = pooling
         self.zero_values_at = zero_values_at
-        self._heard: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
+        self._recorded: dict[str, list[Tensor]] = {"mean": [], "reading": [], "full": []}
         self._weights: list[Tensor] = []
-        self.layers = 0
-        self.odd_shape: tuple[int, ...] | None = None  # of attention that is not one weight per pair of tokens
+        self.layer_count = 0
+        self.unsupported_shape: tuple[int, ...] | None = None  # of attention that is not one weight per pair of tokens
 
     @property
     def records_attention(self) -> bool:
-        return bool(self.listen & ATTENTION)
+        return bool(self.listen & ATTENTION_FIELDS)
 
     def record_logits(
         self,
@@ -42,24 +42,24 @@ class AttentionRecorder:
         allowed: Bool[Tensor, "#batch #head token token"] | None,
     ) -> None:
         """Take one layer's scaled logits, before any mask was added to them, and where it may look."""
-        self.layers += 1
+        self.layer_count += 1
         if logits.shape[-2:] != (self.mask.shape[1],) * 2 or len(logits) != len(self.mask):
-            self.odd_shape = tuple(logits.shape)
-        if self.odd_shape or not self._heard.keys() & self.listen:
+            self.unsupported_shape = tuple(logits.shape)
+        if self.unsupported_shape or not self._recorded.keys() & self.listen:
             return
         device = self.mask.device
         logits = logits.to(device)  # layers of a spread model may be elsewhere
         allowed = None if allowed is None else allowed.to(device)
         real = self.mask[:, None, :, None] & self.mask[:, None, None, :]
-        seen = real if allowed is None else real & allowed
+        visible = real if allowed is None else real & allowed
         if "mean" in self.listen:
             # A key's mean is over the queries that may see it; a key that nobody sees (padding) gets 0.
-            weights = seen.to(logits.dtype)
-            self._heard["mean"].append((logits * weights).sum(2) / weights.sum(2).clamp_min(1))
+            weights = visible.to(logits.dtype)
+            self._recorded["mean"].append((logits * weights).sum(2) / weights.sum(2).clamp_min(1))
         if "full" in self.listen:
-            self._heard["full"].append(logits.masked_fill(~seen, -torch.inf))
+            self._recorded["full"].append(logits.masked_fill(~visible, -torch.inf))
         if "reading" in self.listen:
-            self._heard["reading"].append(self._reading_row(logits, seen))
+            self._recorded["reading"].append(self._pooling_attention(logits, visible))
 
     def record_weights(self, weights: Float[Tensor, "batch head token token"]) -> None:
         """Take one layer's attention weights as they go on to the values."""
@@ -72,30 +72,30 @@ class AttentionRecorder:
             values if self.zero_values_at is None else values * ~self.zero_values_at.to(values.device)[:, None, :, None]
         )
 
-    def parts(self) -> dict[str, Any]:
+    def trace_fields(self) -> dict[str, Any]:
         """The fields of a `Trace`: layers stacked, weights as they are."""
-        parts: dict[str, object] = {
-            name: torch.stack(layers, 1) if layers else None for name, layers in self._heard.items()
+        fields: dict[str, object] = {
+            name: torch.stack(layers, 1) if layers else None for name, layers in self._recorded.items()
         }
-        return parts | {"weights": tuple(self._weights) or None}
+        return fields | {"weights": tuple(self._weights) or None}
 
-    def _reading_row(
-        self, logits: Float[Tensor, "batch head token token"], seen: Bool[Tensor, "batch #head token token"]
+    def _pooling_attention(
+        self, logits: Float[Tensor, "batch head token token"], visible: Bool[Tensor, "batch #head token token"]
     ) -> Float[Tensor, "batch head token"]:
         if isinstance(self.pooling, Tensor) or self.pooling == "mean":
             # Padding queries see nothing: softmax over them would be NaN, so they get the raw row and weight 0.
             padding = ~self.mask[:, None, :, None]
-            chances = logits.masked_fill(~seen & ~padding, -torch.inf).softmax(-1)
-            mixed = torch.einsum("bq,bhqk->bhk", self._weights_of_positions(logits.dtype), chances)
+            probabilities = logits.masked_fill(~visible & ~padding, -torch.inf).softmax(-1)
+            averaged = torch.einsum("bq,bhqk->bhk", self._pooling_weights(logits.dtype), probabilities)
             # Only where mixed is positive does its logarithm exist, for values and for gradients alike.
-            here = self.mask[:, None] & (mixed > 0)
-            return mixed.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
+            has_mass = self.mask[:, None] & (averaged > 0)
+            return averaged.masked_fill(~has_mass, 1.0).log().masked_fill(~has_mass, -torch.inf)
         rows = torch.arange(len(logits), device=logits.device)
-        at = torch.zeros_like(rows) if self.pooling == "first" else self.mask.sum(-1) - 1
-        visible = seen.expand_as(logits)[rows, :, at]
-        return logits[rows, :, at].masked_fill(~visible, -torch.inf).log_softmax(-1)
+        positions = torch.zeros_like(rows) if self.pooling == "first" else self.mask.sum(-1) - 1
+        visible_keys = visible.expand_as(logits)[rows, :, positions]
+        return logits[rows, :, positions].masked_fill(~visible_keys, -torch.inf).log_softmax(-1)
 
-    def _weights_of_positions(self, dtype: torch.dtype) -> TokenScores:
+    def _pooling_weights(self, dtype: torch.dtype) -> TokenScores:
         if isinstance(self.pooling, Tensor):
             return self.pooling.to(self.mask.device, dtype)
         return self.mask.to(dtype) / self.mask.sum(-1, keepdim=True)
@@ -108,15 +108,15 @@ def record_probabilities(recorder: AttentionRecorder, attentions: Sequence[Tenso
     every query sees every key; in causal models the mean runs over other queries for each key, and is refused.
     """
     for weights in attentions:
-        wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
-        seen = (wide > 0).any(1, keepdim=True)
+        probabilities = weights.to(torch.promote_types(weights.dtype, torch.float32))
+        visible = (probabilities > 0).any(1, keepdim=True)
         mask = recorder.mask.to(weights.device)
-        hidden = mask[:, None, :, None] & mask[:, None, None, :] & ~seen
-        if "mean" in recorder.listen and bool(hidden.any()):
+        invisible = mask[:, None, :, None] & mask[:, None, None, :] & ~visible
+        if "mean" in recorder.listen and bool(invisible.any()):
             raise UnsupportedError(
                 f"Model {name!r} returns attention after softmax only, and not every token sees every other (a causal "
                 "model): mean logits cannot be had from that. Choose a method that reads attention probabilities "
                 "(attention_cls, attention_rollout), gradients or predictions."
             )
-        recorder.record_logits(wide.clamp_min(torch.finfo(torch.float32).tiny).log(), seen)
+        recorder.record_logits(probabilities.clamp_min(torch.finfo(torch.float32).tiny).log(), visible)
         recorder.record_weights(weights)

@@ -81,34 +81,34 @@ def native_model(
     weights from torch's generator.
     """
     parsed = parse_spec(spec) if isinstance(spec, str) else spec
-    kind: type[NativeModel] = MODELS.load(parsed.name)
+    model_class: type[NativeModel] = MODELS.load(parsed.name)
     options = dict(parsed.options)
     patch = patch if task.is_text else options.pop("patch", patch)
-    options = checked_options(options, kind, of=f"model {parsed.name!r}")
+    options = checked_options(options, model_class, of=f"model {parsed.name!r}")
     if max_length is not None:
         options["length"] = max_length
     if not len(rows):
         raise RequestError(f"{source} has no rows in {split!r}, so there is nothing to build a model from.")
     if not task.is_text:
-        reads: Reader = _patches(rows[0], patch, source)
+        row_reader: Reader = _patch_reader(rows[0], patch, source)
     else:
-        reads = reader or _words(rows, options.get("embeddings", LEARNED))
+        row_reader = reader or _text_reader(rows, options.get("embeddings", LEARNED))
     try:
-        model = kind(task, classes, reads, **options)
+        model = model_class(task, classes, row_reader, **options)
     except TypeError as error:
         raise OptionError(f"An option of {str(spec)!r} has the wrong type: {error}") from error
     model.name, model.truncate = str(spec), truncate
     return model
 
 
-def _words(rows: Sequence[Row], embeddings: object) -> TextReader:
+def _text_reader(rows: Sequence[Row], embeddings: object) -> TextReader:
     # What is no name of a base is left to the model, which says what the option takes.
     if not isinstance(embeddings, str) or embeddings in (LEARNED, TEACHER, "base", ""):
         return WordTokenizer.from_rows(rows)
     return base_reader(embeddings)
 
 
-def _patches(row: Row, patch: int, source: str) -> PatchReader:
+def _patch_reader(row: Row, patch: int, source: str) -> PatchReader:
     if row.image is None or row.image.ndim != 3:
         raise OptionError(f"Row {row.id!r} of {source} has no image of height × width × channel.")
     height, width, channels = row.image.shape

@@ -12,22 +12,22 @@ from didact.core.batch import TokenizedRow
 from didact.core.row import Row
 from didact.core.task import Task
 from didact.errors import ShapeError, UnsupportedError
-from didact.models.tokenizer import trim
+from didact.models.tokenizer import trim_whitespace
 
 _LOCK: Final = threading.RLock()  # truncation and padding are a state of the tokenizer, which threads share
 
 
-def tokenized(
+def tokenize_rows(
     tokenizer: Any, rows: Sequence[Row], *, task: Task, name: str, max_length: int | None, has_types: bool
 ) -> list[TokenizedRow]:
     """The pieces of each row, cut to `max_length`; of a question and a passage only the passage is cut."""
     options: dict[str, object] = {"return_offsets_mapping": True, "verbose": False}
     if max_length is not None:
         options |= {"truncation": task.truncation, "max_length": max_length}
-    texts = _columns(rows, task, name)
+    columns = _text_columns(rows, task, name)
     try:
-        with _LOCK, undisturbed(tokenizer):
-            encoded = tokenizer(*texts, **options)
+        with _LOCK, preserved_truncation(tokenizer):
+            encoded = tokenizer(*columns, **options)
     except Exception as error:
         if "runcation error" not in str(error):
             raise
@@ -36,21 +36,23 @@ def tokenized(
             "only passages are cut. Shorten it, or raise max_length."
         ) from error
     types = encoded.get("token_type_ids") if has_types else None
-    pieces = [
+    tokenized_rows = [
         TokenizedRow(
             tokens=np.array(encoded["input_ids"][index], dtype=np.int64),
-            segments=np.array([-1 if s is None else s for s in encoded.sequence_ids(index)], dtype=np.int64),
+            segments=np.array(
+                [-1 if segment is None else segment for segment in encoded.sequence_ids(index)], dtype=np.int64
+            ),
             offsets=np.array(encoded["offset_mapping"][index], dtype=np.int64).reshape(-1, 2),
             types=None if types is None else np.array(types[index], dtype=np.int64),
         )
         for index in range(len(rows))
     ]
-    for row, row_pieces in zip(rows, pieces, strict=True):
-        trim(row.texts, row_pieces)
-    return pieces
+    for row, tokenized_row in zip(rows, tokenized_rows, strict=True):
+        trim_whitespace(row.texts, tokenized_row)
+    return tokenized_rows
 
 
-def _columns(rows: Sequence[Row], task: Task, name: str) -> list[list[str]]:
+def _text_columns(rows: Sequence[Row], task: Task, name: str) -> list[list[str]]:
     """The first texts of all rows, and the second ones where the task has two."""
     counts = {len(row.texts) for row in rows}
     if len(counts) > 1 or not counts <= set(range(task.fewest_texts, len(task.segments) + 1)):
@@ -62,7 +64,7 @@ def _columns(rows: Sequence[Row], task: Task, name: str) -> list[list[str]]:
     return [list(texts) for texts in zip(*(row.texts for row in rows), strict=True)]
 
 
-def check_fast(tokenizer: Any, name: str, advice: str) -> None:
+def check_fast_tokenizer(tokenizer: Any, name: str, advice: str) -> None:
     """Refuse a tokenizer that does not know the characters of its pieces."""
     if not getattr(tokenizer, "is_fast", False):
         raise UnsupportedError(
@@ -78,7 +80,7 @@ def padding_token(config: Any, tokenizer: Any) -> int:
 
 
 @contextmanager
-def undisturbed(tokenizer: Any) -> Iterator[None]:
+def preserved_truncation(tokenizer: Any) -> Iterator[None]:
     """Truncation and padding, which a call to a fast tokenizer sets for good, come back afterwards."""
     backend = tokenizer.backend_tokenizer
     truncation, padding = backend.truncation, backend.padding
@@ -89,8 +91,8 @@ def undisturbed(tokenizer: Any) -> Iterator[None]:
         backend.no_padding() if padding is None else backend.enable_padding(**padding)
 
 
-def tokenizer_facts(tokenizer: Any) -> dict[str, object]:
+def tokenizer_config(tokenizer: Any) -> dict[str, object]:
     """A fast tokenizer, or an image processor, as plain values, without how it was called last."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    facts: dict[str, object] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())
-    return {key: value for key, value in facts.items() if key not in ("truncation", "padding")}
+    config: dict[str, object] = tokenizer.to_dict() if backend is None else json.loads(backend.to_str())
+    return {key: value for key, value in config.items() if key not in ("truncation", "padding")}

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
-from didact.models.accelerate_hooks import whole_weights
-from didact.models.fast_tokenizer import check_fast
+from didact.models.accelerate_hooks import named_weights
+from didact.models.fast_tokenizer import check_fast_tokenizer
 from didact.models.hub import hub_errors, locate_base
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
 
@@ -41,8 +41,8 @@ class FrozenWordEmbeddings(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token dim"]:
         # Each piece once, however often it stands there: a quarter off a BiLSTM's step on reviews.
-        pieces, places = tokens.unique(return_inverse=True)
-        return F.embedding(places, self.project(self.table[pieces]))
+        pieces, inverse = tokens.unique(return_inverse=True)
+        return F.embedding(inverse, self.project(self.table[pieces]))
 
 
 def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
@@ -51,10 +51,10 @@ def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
         assert not isinstance(reader, PatchReader)
         return nn.Embedding(len(reader), width)
     if not isinstance(reader, PieceReader):
-        what = "images" if isinstance(reader, PatchReader) else "words of its own vocabulary"
+        units = "images" if isinstance(reader, PatchReader) else "words of its own vocabulary"
         raise OptionError(
             f"Option 'embeddings' names the base model {embeddings!r}, whose word embeddings belong to the pieces of "
-            f"its tokenizer, but the model reads {what}. Leave the option out, or read with "
+            f"its tokenizer, but the model reads {units}. Leave the option out, or read with "
             f"base_reader({embeddings!r})."
         )
     if embeddings == TEACHER and reader.vectors is None:
@@ -89,8 +89,8 @@ def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
             "Name a base model (embeddings=minilm), or leave the option out."
         ) from error
     if weight.device.type == "meta":  # kept elsewhere until it is needed
-        own = next(name for name, tensor in teacher.model.named_parameters() if tensor is weight)
-        weight = next(tensor for name, tensor in whole_weights(teacher.model) if name == own)
+        weight_name = next(name for name, tensor in teacher.model.named_parameters() if tensor is weight)
+        weight = next(tensor for name, tensor in named_weights(teacher.model) if name == weight_name)
     reader = PieceReader.from_tokenizer(teacher.tokenizer).restricted(rows)
     assert reader.ids is not None
     with torch.inference_mode(False), torch.no_grad():
@@ -109,11 +109,11 @@ def standardised_embeddings(base: str) -> tuple[Float[Tensor, "token dim"], str]
 @lru_cache(maxsize=4)
 def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # noqa: ARG001 - stamp is for the cache
     # Imported here: transformers takes seconds to import, and most native models do without it.
-    from didact.models.pretrained import tokenizer_of
+    from didact.models.pretrained import load_tokenizer
 
     with hub_errors(base):
-        tokenizer = tokenizer_of(source, CLASSIFICATION, base)
-    check_fast(tokenizer, base, "Choose a base with a fast tokenizer.")
+        tokenizer = load_tokenizer(source, CLASSIFICATION, base)
+    check_fast_tokenizer(tokenizer, base, "Choose a base with a fast tokenizer.")
     return PieceReader.from_tokenizer(tokenizer)
 
 

@@ -30,7 +30,7 @@ class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass
         self.hidden = hidden
 
 
-def no_white_box(name: str, model: PreTrainedModel, fault: str) -> UnsupportedError:
+def unsupported_model_error(name: str, model: PreTrainedModel, fault: str) -> UnsupportedError:
     """The refusal of a model inside which didact cannot look, and what to do instead."""
     return UnsupportedError(
         f"Model {name!r} ({model.config.model_type}) cannot be a white box: {fault}. Wrap its predictions instead: "
@@ -39,15 +39,17 @@ def no_white_box(name: str, model: PreTrainedModel, fault: str) -> UnsupportedEr
 
 
 @contextmanager
-def foreign_errors(name: str, model: PreTrainedModel) -> Iterator[None]:
+def errors_as_unsupported(name: str, model: PreTrainedModel) -> Iterator[None]:
     """An error that a model raises on a short row becomes a refusal that quotes it."""
     try:
         yield
     except DidactError:
         raise
     except Exception as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise no_white_box(name, model, f"run on a short row, it raises {type(error).__name__}: {first}") from error
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
+        raise unsupported_model_error(
+            name, model, f"run on a short row, it raises {type(error).__name__}: {first_line}"
+        ) from error
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from didact.registry import unknown_name_message
 _PICKLED: Final = "pytorch_model.bin"
 _TRIES: Final = 2  # the first, and one retry
 _WAIT: Final = 1.0  # seconds before the retry
-_REFUSALS: Final = range(400, 500)  # the hub answered: transformers says what is wrong
+_CLIENT_ERRORS: Final = range(400, 500)  # the hub answered: transformers says what is wrong
 _LONGEST: Final = 200  # characters; the hub allows 96 for each of owner and name
-_BUSY: Final = (408, 429)
+_RETRIED_CODES: Final = (408, 429)
 
 
 def check_folder(name: str) -> None:
@@ -74,12 +74,12 @@ def _nearest(folder: Path) -> str:
     """A folder of a similar name beside the one that is not there."""
     if kind_at(folder.parent) != "folder":
         return ""
-    beside = sorted(entry.parent.name for entry in folder.parent.glob("*/config.json"))
-    close = difflib.get_close_matches(folder.name, beside, n=1)
-    return f" Did you mean {str(folder.parent / close[0])!r}?" if close else ""
+    neighbours = sorted(entry.parent.name for entry in folder.parent.glob("*/config.json"))
+    matches = difflib.get_close_matches(folder.name, neighbours, n=1)
+    return f" Did you mean {str(folder.parent / matches[0])!r}?" if matches else ""
 
 
-def unreachable(name: str, revision: str | None = None) -> str:
+def unreachable_reason(name: str, revision: str | None = None) -> str:
     """Why the hub cannot be asked about a model; empty where it answers, is not needed, or must not be asked.
 
     transformers would retry five times, half a minute, with a line for each. One request with one retry tells whether
@@ -103,7 +103,7 @@ def unreachable(name: str, revision: str | None = None) -> str:
             return ""
         except HfHubHTTPError as error:
             code = error.response.status_code
-            if code in _REFUSALS and code not in _BUSY:
+            if code in _CLIENT_ERRORS and code not in _RETRIED_CODES:
                 return ""
             reason = f"it answers with HTTP {code}"
         except Exception as error:  # of whatever library talks to the network
@@ -148,19 +148,19 @@ def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
             "writes that format."
         ) from error
     except OSError as error:
-        first = str(error).strip().splitlines()[0]
+        first_line = str(error).strip().splitlines()[0]
         if Path(name).is_dir():
             raise RecordError(
-                f"Folder {name!r} holds a model that cannot be opened: {first} Restore its files, or save the model "
-                "again with save_pretrained."
+                f"Folder {name!r} holds a model that cannot be opened: {first_line} Restore its files, or save the "
+                "model again with save_pretrained."
             ) from error
-        asked = (
+        message = (
             f"{unknown_name_message('model', name, [*MODELS, 'minilm'])} It"
             if natives
             else f"There is no model {name!r}. It"
         )
         raise UnknownNameError(
-            f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
+            f"{message} is not a folder with a model, and could not be had from the Hugging Face hub: {first_line}"
         ) from error
     except Exception as error:  # transformers builds what config.json says, and fails in many ways
         if "trust_remote_code" in str(error):

@@ -24,13 +24,13 @@ def crop_window(processor: Any, height: int, width: int) -> tuple[float, float, 
     if not getattr(processor, "do_center_crop", False):
         return None
     size, crop = dict(processor.size), dict(processor.crop_size)
-    down = across = 1.0
+    vertical_scale = horizontal_scale = 1.0
     if processor.do_resize:
         shortest = size.get("shortest_edge")
-        down, across = (
+        vertical_scale, horizontal_scale = (
             (shortest / min(height, width),) * 2
             if shortest is not None
             else (size["height"] / height, size["width"] / width)
         )
-    tall, wide = crop["height"] / down, crop["width"] / across
-    return (height - tall) / 2, (width - wide) / 2, tall, wide
+    window_height, window_width = crop["height"] / vertical_scale, crop["width"] / horizontal_scale
+    return (height - window_height) / 2, (width - window_width) / 2, window_height, window_width

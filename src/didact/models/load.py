@@ -31,7 +31,7 @@ RECORD_VERSION = 1  # of its schema
 WEIGHTS = "weights"  # the entry of that file with a SHA-256 of each file of weights
 _RESTORE = "Train the model again, or restore the file."
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
-_BRIEF = 120  # characters of what torch says that people want to read
+_MAX_REASON_LENGTH = 120  # characters of what torch says that people want to read
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ def load_teacher(
     if task is not None and not isinstance(task, str | Task):
         raise OptionError(f"task must be the name of a task, not {task!r}.")
     check_class_names(classes)
-    kind = task_named(task) if isinstance(task, str) else task
-    wanted = HeadOptions(kind, classes, max_length, truncate)
-    source = _live_pair(source)
+    parsed_task = task_named(task) if isinstance(task, str) else task
+    head_options = HeadOptions(parsed_task, classes, max_length, truncate)
+    source = _unwrapped(source)
     if isinstance(source, tuple):
         if device is not None:
             raise OptionError(
                 "A live model stays where it is: move it yourself, model.to(device), and leave device out."
             )
-        pair = _from_pair(source, wanted)
-        return _checked(pair) if check else pair
+        model = _from_pair(source, head_options)
+        return _self_checked(model) if check else model
     if not isinstance(source, str | Path):
         if isinstance(source, Predictor):
             if device is not None:
@@ -94,19 +94,21 @@ def load_teacher(
             "pair, a text-classification pipeline, or wrap a function: didact.teacher_from_function(…)."
         )
     if str(source) == "human":
-        if kind is None:
+        if parsed_task is None:
             raise OptionError("The teacher 'human' needs its task, and the classes if it has any: task=…, classes=….")
-        return HumanTeacher(kind, classes)
-    spread = str(device) == AUTO
-    if spread:
+        return HumanTeacher(parsed_task, classes)
+    dispatch = str(device) == AUTO
+    if dispatch:
         check_accelerate()
-    target = None if device is None or spread else checked_device(device)
-    teacher = _kept(str(source), wanted, spread=spread, revision=revision, trust_remote_code=trust_remote_code)
-    teacher = teacher if target is None else teacher.to(target)
-    return _checked(teacher) if check else teacher
+    torch_device = None if device is None or dispatch else checked_device(device)
+    teacher = _load_saved(
+        str(source), head_options, dispatch=dispatch, revision=revision, trust_remote_code=trust_remote_code
+    )
+    teacher = teacher if torch_device is None else teacher.to(torch_device)
+    return _self_checked(teacher) if check else teacher
 
 
-def _from_pair(pair: tuple[Any, ...], wanted: HeadOptions) -> Model:
+def _from_pair(pair: tuple[Any, ...], head_options: HeadOptions) -> Model:
     """A live model with its tokenizer as a teacher."""
     from transformers import PreTrainedModel
 
@@ -114,22 +116,22 @@ def _from_pair(pair: tuple[Any, ...], wanted: HeadOptions) -> Model:
 
     if len(pair) != 2 or not isinstance(pair[0], PreTrainedModel):
         raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
-    return HuggingFaceModel(*pair, **vars(wanted))
+    return HuggingFaceModel(*pair, **vars(head_options))
 
 
-def _checked(model: Model) -> Model:
+def _self_checked(model: Model) -> Model:
     """The model, if what didact computes in it is what it answers."""
     model.self_check()
     return model
 
 
-def _live_pair(source: Any) -> Any:
+def _unwrapped(source: Any) -> Any:
     """A pipeline as its model and tokenizer, a compiled model as the one inside; a bare model is refused."""
     if isinstance(source, tuple) and source:
-        return plain_model(source[0]), *source[1:]
+        return uncompiled_model(source[0]), *source[1:]
     if isinstance(source, str | Path | tuple) or "transformers" not in sys.modules:
         return source
-    source = plain_model(source)
+    source = uncompiled_model(source)
     from transformers import Pipeline, PreTrainedModel
 
     if isinstance(source, PreTrainedModel):
@@ -144,40 +146,40 @@ def _live_pair(source: Any) -> Any:
             f"A pipeline for {source.task!r} cannot be a teacher; one for 'text-classification' can. If its model has "
             "a head for one of our tasks, give the two: load_teacher((pipeline.model, pipeline.tokenizer))."
         )
-    return plain_model(source.model), source.tokenizer
+    return uncompiled_model(source.model), source.tokenizer
 
 
-def plain_model(model: Any) -> Any:
+def uncompiled_model(model: Any) -> Any:
     """The model that `torch.compile` wrapped, whose compiled graph passes our attention by; others unchanged."""
-    inside = getattr(model, "_orig_mod", None)
-    return inside if type(model).__name__ == "OptimizedModule" and isinstance(inside, nn.Module) else model
+    original = getattr(model, "_orig_mod", None)
+    return original if type(model).__name__ == "OptimizedModule" and isinstance(original, nn.Module) else model
 
 
-def _kept(source: str, wanted: HeadOptions, *, spread: bool, **options: Any) -> Model:
+def _load_saved(source: str, head_options: HeadOptions, *, dispatch: bool, **options: Any) -> Model:
     record = read_record(Path(source))
     if not record:
         check_folder(source)  # before transformers is imported, which takes seconds
     _check_weights(Path(source), record.pop(WEIGHTS, {}))
     if record.get("kind") == "native":
-        if spread:
+        if dispatch:
             raise OptionError(
                 f"Device 'auto' spreads Hugging Face models that one device cannot hold; {source!r} is a small native "
                 "one. Name its device: cpu, cuda or mps."
             )
         model: Model = load_native(Path(source))
-        _check_native(model, source, wanted)
-        model.max_length = wanted.max_length or model.max_length
-        model.truncate = model.truncate or wanted.truncate
+        _check_native(model, source, head_options)
+        model.max_length = head_options.max_length or model.max_length
+        model.truncate = model.truncate or head_options.truncate
     else:
-        from didact.models.pretrained import trained
+        from didact.models.pretrained import load_trained
 
-        wanted = replace(
-            wanted,
-            task=wanted.task or (task_named(record["task"]) if "task" in record else None),
-            max_length=wanted.max_length or record.get("max_length"),
-            truncate=wanted.truncate or bool(record.get("truncate")),
+        head_options = replace(
+            head_options,
+            task=head_options.task or (task_named(record["task"]) if "task" in record else None),
+            max_length=head_options.max_length or record.get("max_length"),
+            truncate=head_options.truncate or bool(record.get("truncate")),
         )
-        model = trained(source, wanted, spread=spread, **options)
+        model = load_trained(source, head_options, dispatch=dispatch, **options)
     model.name = source
     model.record = record
     return model
@@ -212,15 +214,15 @@ def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:
 
 def checked_device(device: str | torch.device) -> torch.device:
     """The device, if this machine and this build of torch have it."""
-    found = parse_device(device)
+    parsed = parse_device(device)
     try:
-        torch.empty(0, device=found)
+        torch.empty(0, device=parsed)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = str(error).strip().partition("\n")[0].rstrip(".")
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
         # Of a kind of device that this build does not have, torch says at length what might be wrong with torch.
-        said = said if len(said) < _BRIEF else "this machine, or this build of torch, has none"
-        raise OptionError(f"Device {str(device)!r} cannot be used here: {said}. Leave it out for the CPU.") from error
-    return found
+        reason = reason if len(reason) < _MAX_REASON_LENGTH else "this machine, or this build of torch, has none"
+        raise OptionError(f"Device {str(device)!r} cannot be used here: {reason}. Leave it out for the CPU.") from error
+    return parsed
 
 
 def parse_device(device: str | torch.device) -> torch.device:
@@ -231,29 +233,29 @@ def parse_device(device: str | torch.device) -> torch.device:
             "cuda or mps."
         )
     try:
-        found = torch.device(device)
+        parsed = torch.device(device)
     except RuntimeError as error:
         raise OptionError(
             f"Device {str(device)!r} cannot be used here: there is no such thing. Leave it out for the CPU; known are "
             f"{_DEVICES}."
         ) from error
-    if found.type == "meta":
+    if parsed.type == "meta":
         raise OptionError("Device 'meta' cannot be used here: it keeps no numbers. Leave it out for the CPU.")
-    return torch.device("cpu") if found.type == "cpu" else found  # there is one, whatever its number
+    return torch.device("cpu") if parsed.type == "cpu" else parsed  # there is one, whatever its number
 
 
 def default_device() -> str:
     """The one that torch would choose: the first accelerator, else the CPU."""
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return "cpu" if found is None else found.type
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return "cpu" if accelerator is None else accelerator.type
 
 
-def _check_native(model: Model, source: str, wanted: HeadOptions) -> None:
+def _check_native(model: Model, source: str, head_options: HeadOptions) -> None:
     """A native model knows its task, classes and length: what is asked must fit them."""
-    if wanted.task is not None and wanted.task != model.task:
-        raise OptionError(f"Model {source!r} does {model.task}, not {wanted.task}.")
-    if wanted.classes is not None and tuple(wanted.classes) != model.classes:
-        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(wanted.classes)}.")
-    length = wanted.max_length
+    if head_options.task is not None and head_options.task != model.task:
+        raise OptionError(f"Model {source!r} does {model.task}, not {head_options.task}.")
+    if head_options.classes is not None and tuple(head_options.classes) != model.classes:
+        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(head_options.classes)}.")
+    length = head_options.max_length
     if length is not None and not 1 <= length <= model.max_length:
         raise OptionError(f"max_length {length} was asked for; model {source!r} reads 1 to {model.max_length}.")

@@ -32,10 +32,10 @@ class NativeModel(Model):
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__()
-        if not _does(self.architecture, task):
-            able = [name for name in MODELS if _does(name, task)]
+        if not _supports(self.architecture, task):
+            alternatives = [name for name in MODELS if _supports(name, task)]
             raise UnsupportedError(
-                f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, able))}, "
+                f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, alternatives))}, "
                 "or a Hugging Face model."
             )
         if type(self).__module__.startswith("didact."):
@@ -74,14 +74,14 @@ class NativeModel(Model):
                 f"Model {self.name!r} does {self.task}, which reads {' and '.join(self.task.segments)}; "
                 f"row {wrong.id!r} has {len(wrong.texts)} texts."
             )
-        batch = self.reader.encode(rows, longest=self.max_length if self.truncate else None)
+        batch = self.reader.encode(rows, max_length=self.max_length if self.truncate else None)
         unit = "tokens" if isinstance(self.reader, PieceReader) else "words (with special tokens)"
         check_lengths(batch.lengths.tolist(), self.max_length, name=self.name, unit=unit)
         check_readable(batch, self.task, name=self.name)
         return batch
 
     def facts(self) -> Mapping[str, object]:
-        facts = {
+        config = {
             "architecture": self.architecture,
             "options": self.options,
             "task": self.task.name,
@@ -91,9 +91,9 @@ class NativeModel(Model):
             "max_length": self.max_length,
         }
         if self.version != 1:  # models of version 1 are described as before there were versions
-            facts |= {"version": self.version}
+            config |= {"version": self.version}
         words = getattr(self, "words", None)
-        return facts | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else facts
+        return config | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else config
 
     words: nn.Module
     layers: nn.ModuleList
@@ -126,9 +126,9 @@ class NativeModel(Model):
 def load_native(folder: Path) -> NativeModel:
     """The native model kept in a folder."""
     try:
-        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        _check_facts(facts)
-        model = build_native(facts)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        _check_config(config)
+        model = build_native(config)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
             f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."
@@ -140,84 +140,86 @@ def load_native(folder: Path) -> NativeModel:
     return model.eval()
 
 
-def build_native(facts: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
+def build_native(config: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
     """A model with these `facts`, and weights drawn from torch's generator.
 
     `vectors` are the frozen word embeddings of a student that reads with those of its teacher.
     """
-    kind: type[NativeModel] = MODELS.load(facts["architecture"])
-    reader = reader_from(facts["reader"])
+    model_class: type[NativeModel] = MODELS.load(config["architecture"])
+    reader = reader_from(config["reader"])
     if vectors is not None and isinstance(reader, PieceReader):
         reader = replace(reader, vectors=vectors)
-    model = kind(task_named(facts["task"]), facts["classes"], reader, **facts["options"])
-    model.truncate = facts["truncate"]
-    model.max_length = facts.get("max_length", model.max_length)
+    model = model_class(task_named(config["task"]), config["classes"], reader, **config["options"])
+    model.truncate = config["truncate"]
+    model.max_length = config.get("max_length", model.max_length)
     words = getattr(model, "words", None)
-    if isinstance(words, FrozenWordEmbeddings) and words.hash != facts.get("table"):
+    if isinstance(words, FrozenWordEmbeddings) and words.hash != config.get("table"):
         raise RecordError(
             f"A {model.architecture!r} was built on the word embeddings of {words.base!r}, table "
-            f"{facts.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "
+            f"{config.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "
             "train the model again."
         )
     return model
 
 
-def _does(architecture: str, task: Task) -> bool:
+def _supports(architecture: str, task: Task) -> bool:
     """Whether the architecture lists the task, or one that resembles it."""
-    listed = MODELS[architecture].tasks
-    return task.name in listed or any(name in listed and task.resembles(other) for name, other in TASKS.items())
+    supported = MODELS[architecture].tasks
+    return task.name in supported or any(
+        name in supported and task.resembles(supported_task) for name, supported_task in TASKS.items()
+    )
 
 
-def _check_facts(facts: Any) -> None:
+def _check_config(config: Any) -> None:
     """A ValueError that names the first field of a config.json whose value is not of its type."""
-    if not isinstance(facts, dict):
+    if not isinstance(config, dict):
         raise ValueError("it holds no object")
-    classes, length = facts.get("classes"), facts.get("max_length", 1)
-    reader = facts.get("reader")
-    reader = reader if isinstance(reader, dict) else {}
+    classes, max_length = config.get("classes"), config.get("max_length", 1)
+    reader_config = config.get("reader")
+    reader_config = reader_config if isinstance(reader_config, dict) else {}
     checks = [
-        ("architecture", isinstance(facts.get("architecture"), str), "text"),
-        ("task", isinstance(facts.get("task"), str), "text"),
-        ("options", isinstance(facts.get("options"), dict), "an object"),
-        ("classes", classes is None or _are_texts(classes), "a list of texts, or null"),
-        ("truncate", isinstance(facts.get("truncate"), bool), "true or false"),
-        ("max_length", type(length) is int and length >= 1, "an integer >= 1"),
-        ("reader", bool(reader), "an object"),
-        ("reader.kind", reader.get("kind") in READERS, " or ".join(map(repr, READERS))),
-        ("reader.special", isinstance(reader.get("special", True), bool), "true or false"),
-        ("reader.vocabulary", _are_texts(reader.get("vocabulary", [])), "a list of texts"),
+        ("architecture", isinstance(config.get("architecture"), str), "text"),
+        ("task", isinstance(config.get("task"), str), "text"),
+        ("options", isinstance(config.get("options"), dict), "an object"),
+        ("classes", classes is None or _is_string_list(classes), "a list of texts, or null"),
+        ("truncate", isinstance(config.get("truncate"), bool), "true or false"),
+        ("max_length", type(max_length) is int and max_length >= 1, "an integer >= 1"),
+        ("reader", bool(reader_config), "an object"),
+        ("reader.kind", reader_config.get("kind") in READERS, " or ".join(map(repr, READERS))),
+        ("reader.special", isinstance(reader_config.get("special", True), bool), "true or false"),
+        ("reader.vocabulary", _is_string_list(reader_config.get("vocabulary", [])), "a list of texts"),
     ]
-    for field, good, wanted in checks:
-        if not good:
-            raise ValueError(f"field {field!r} must be {wanted}")
+    for field, is_valid, requirement in checks:
+        if not is_valid:
+            raise ValueError(f"field {field!r} must be {requirement}")
 
 
-def _are_texts(value: object) -> bool:
+def _is_string_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _check_option(model: str, name: str, value: object) -> None:
+def _check_option(architecture: str, name: str, value: object) -> None:
     """Of our own models: counts are whole numbers from 1, shares from 0 to below 1, switches true or false."""
     if name == "dropout":
-        good, wanted = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
+        is_valid, requirement = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
     elif name == "mix":
-        good, wanted = isinstance(value, bool), "true or false"
+        is_valid, requirement = isinstance(value, bool), "true or false"
     elif name == "pool":
-        choices = ("attention", "mean") if model == "pool" else ("mean", "first")
-        good, wanted = value in choices, " or ".join(map(repr, choices))
+        choices = ("attention", "mean") if architecture == "pool" else ("mean", "first")
+        is_valid, requirement = value in choices, " or ".join(map(repr, choices))
     elif name == "attention":
-        good, wanted = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
+        is_valid, requirement = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":
         # The word "base" stands for the teacher's base, which only `student_init` knows.
-        good = isinstance(value, str) and value not in ("", "base")
-        wanted = (
+        is_valid = isinstance(value, str) and value not in ("", "base")
+        requirement = (
             f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with "
             "(minilm, a folder, a name)"
         )
     else:
-        good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
-    if not good:
-        raise OptionError(f"Option {name!r} of {model!r} must be {wanted}, not {value!r}.")
+        is_valid, requirement = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
+    if not is_valid:
+        raise OptionError(f"Option {name!r} of {architecture!r} must be {requirement}, not {value!r}.")
 
 
 def mean_over(states: TokenVectors, mask: TokenMask) -> Float[Tensor, "batch dim"]:

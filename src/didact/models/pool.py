@@ -43,6 +43,6 @@ class PoolModel(PoolingModel):
     def _states(
         self,
         embeddings: TokenVectors,
-        parts: Sequence[TokenMask],  # noqa: ARG002
+        sequence_masks: Sequence[TokenMask],  # noqa: ARG002
     ) -> list[TokenVectors]:
         return [embeddings, self.layers[0](embeddings)]

@@ -48,7 +48,7 @@ class PoolingModel(NativeModel):
     def _layers(self) -> nn.ModuleList: ...
 
     @abstractmethod
-    def _states(self, embeddings: TokenVectors, parts: Sequence[TokenMask]) -> list[TokenVectors]:
+    def _states(self, embeddings: TokenVectors, sequence_masks: Sequence[TokenMask]) -> list[TokenVectors]:
         """The embeddings and the states of every layer. Each part of the positions is read as if alone."""
 
     def _top(self, states: list[TokenVectors]) -> TokenVectors:
@@ -83,34 +83,34 @@ class PoolingModel(NativeModel):
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
         self.check_attention(listen, zero_values_at)
-        heard = frozenset(listen)
-        parts = self._parts(batch)
-        states = self._states(self.dropout(embeddings), parts)
-        logits, attention = self._answer(self.dropout(self._top(states)), parts, batch)
+        requested = frozenset(listen)
+        sequence_masks = self._sequence_masks(batch)
+        states = self._states(self.dropout(embeddings), sequence_masks)
+        logits, attention = self._answer(self.dropout(self._top(states)), sequence_masks, batch)
         return Trace(
             logits=logits,
-            hidden=tuple(states) if "hidden" in heard else None,
-            **{name: part for name, part in attention.items() if name in heard},
+            hidden=tuple(states) if "hidden" in requested else None,
+            **{name: value for name, value in attention.items() if name in requested},
         )
 
-    def _parts(self, batch: Batch) -> list[TokenMask]:
+    def _sequence_masks(self, batch: Batch) -> list[TokenMask]:
         """The positions that are read as one sequence: each text apart, or for reading everything."""
         if self.encodes_pairs:
             return [batch.segments == 0, batch.segments == 1]
         return [batch.mask]
 
-    def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+    def _answer(self, states: Tensor, sequence_masks: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         if self.task.is_per_token:
             return self.task.token_logits(self.head(states), batch), {}
         attention: dict[str, object] = {}
         if self.score is None:
-            pooled = [mean_over(states, part) for part in parts]
+            pooled = [mean_over(states, mask) for mask in sequence_masks]
         else:
             scores = self.score(states)[..., 0]
             if self.options.get("attention") == UNIFORM:
                 scores = scores * 0.0  # not new zeros: who asks for their gradients gets some
             # One head, one query per text: the very tensor the texts are pooled with.
-            weights = torch.stack([softmax_over(scores, part) for part in parts], 1)[:, None]
+            weights = torch.stack([softmax_over(scores, mask) for mask in sequence_masks], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
         if self.encodes_pairs:
@@ -120,9 +120,13 @@ class PoolingModel(NativeModel):
 
     def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, object]:
         # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
-        together = weights.sum((1, 2))
-        share = together / together.sum(-1, keepdim=True).clamp_min(1)
-        here = batch.mask & (share > 0)
-        reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
-        mean = scores.masked_fill(~batch.mask, 0.0) if not self.encodes_pairs else reading.masked_fill(~here, 0.0)
-        return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
+        totals = weights.sum((1, 2))
+        distribution = totals / totals.sum(-1, keepdim=True).clamp_min(1)
+        has_mass = batch.mask & (distribution > 0)
+        log_distribution = distribution.masked_fill(~has_mass, 1.0).log().masked_fill(~has_mass, -torch.inf)
+        mean = (
+            scores.masked_fill(~batch.mask, 0.0)
+            if not self.encodes_pairs
+            else log_distribution.masked_fill(~has_mass, 0.0)
+        )
+        return {"mean": mean[:, None, None], "reading": log_distribution[:, None, None], "weights": (weights,)}

@@ -23,9 +23,9 @@ def probe_batch(model: "HuggingFaceModel") -> Batch:
     fault: DidactError | None = None
     ragged: Batch | None = None
     for texts in (*_TEXTS, _from_vocabulary(model.tokenizer)):
-        count = model.task.fewest_texts
+        text_count = model.task.fewest_texts
         try:
-            batch = model.encode([Row(f"row-{index}", (text,) * count) for index, text in enumerate(texts)])
+            batch = model.encode([Row(f"row-{index}", (text,) * text_count) for index, text in enumerate(texts)])
         except (UnsupportedError, ShapeError) as error:  # too long, or no words that the tokenizer knows
             fault = error
             continue

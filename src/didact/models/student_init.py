@@ -20,7 +20,13 @@ from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.files.checksummed import read_json, write_json
 from didact.models import MODELS
-from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
+from didact.models.base_weights import (
+    base_weights,
+    check_not_teacher,
+    config_and_tokenizer_files,
+    load_config_and_tokenizer,
+    write_files,
+)
 from didact.models.build import is_native, native_model
 from didact.models.frozen_words import LEARNED, TEACHER, teacher_reader
 from didact.models.hub import base_folder, hub_errors, locate_base
@@ -66,32 +72,34 @@ class StudentInit:
 
     def _huggingface(self) -> "HuggingFaceModel":
         from didact.models.huggingface import HuggingFaceModel
-        from didact.models.pretrained import auto
+        from didact.models.pretrained import auto_class
 
         facts = self.facts
         task = task_named(facts["task"])
-        config, tokenizer = opened_files(tuple(sorted(self.files.items())), task, facts["trust_remote_code"])
-        network = auto(task).from_config(
+        config, tokenizer = load_config_and_tokenizer(
+            tuple(sorted(self.files.items())), task, facts["trust_remote_code"]
+        )
+        network = auto_class(task).from_config(
             deepcopy(config), dtype=torch.float32, trust_remote_code=facts["trust_remote_code"]
         )
         if facts["base"] is not None:
-            network.load_state_dict(self._body()[0], strict=False)  # the head stays as it was drawn
+            network.load_state_dict(self._base_state()[0], strict=False)  # the head stays as it was drawn
         return HuggingFaceModel(
             network, tokenizer, task=task, classes=facts["classes"], max_length=facts["max_length"], truncate=True
         )
 
-    def _body(self) -> tuple[Mapping[str, Tensor], str]:
+    def _base_state(self) -> tuple[Mapping[str, Tensor], str]:
         facts = self.facts
         source, stamp = locate_base(facts["base"])
         files = tuple(sorted(self.files.items()))
         options = (facts["revision"], facts["trust_remote_code"], task_named(facts["task"]))
-        body, found = base_weights(facts["base"], source, stamp, *options, files)
-        if facts["weights"] not in (None, found):
+        body, weights_hash = base_weights(facts["base"], source, stamp, *options, files)
+        if facts["weights"] not in (None, weights_hash):
             raise RecordError(
                 f"Student {self.spec!r} was to start from {facts['base']!r} with the weights {facts['weights']}, but "
-                f"they are now {found}. Put the base back where it was, or ask for the student again."
+                f"they are now {weights_hash}. Put the base back where it was, or ask for the student again."
             )
-        return body, found
+        return body, weights_hash
 
     def save(self, folder: Path) -> None:
         """Write the start into an existing folder."""
@@ -139,13 +147,13 @@ def student_init(
     """
     if spec == "same":
         if teacher.library == "native":
-            return _native(
+            return _native_init(
                 spec,
                 {**require_model(teacher, "same").facts(), "task": task.name, "classes": classes, "truncate": True},
             )
-        return _same(teacher, task, classes, base, trust_remote_code)
+        return _same_architecture(teacher, task, classes, base, trust_remote_code)
     if is_native(spec):
-        parsed = _with_base(parse_spec(spec), teacher, base)
+        parsed = _resolve_base(parse_spec(spec), teacher, base)
         reader = None
         if parsed.options.get("embeddings") == TEACHER:
             reader = _teacher_reader(parsed, teacher, rows if read_rows is None else read_rows)
@@ -164,32 +172,32 @@ def student_init(
                 patch=8 if task.is_text else _patch(teacher, rows),
                 reader=reader,
             )
-        return _native(spec, model.facts(), None if reader is None else reader.vectors)
+        return _native_init(spec, model.facts(), None if reader is None else reader.vectors)
     _check_name(spec)
     check_not_teacher(spec, teacher, trust_remote_code)
-    from didact.models.pretrained import head_of, tokenizer_of
+    from didact.models.pretrained import head_config, load_tokenizer
 
     options = {"trust_remote_code": trust_remote_code}
     with hub_errors(spec):
         from transformers import AutoConfig
 
         source = base_folder(spec)
-        config = AutoConfig.from_pretrained(source, **head_of(task, classes), **options)
-        tokenizer = tokenizer_of(source, task, spec, **options)
-    return _transformer(spec, config, tokenizer, teacher, task, classes, spec, None, trust_remote_code)
+        config = AutoConfig.from_pretrained(source, **head_config(task, classes), **options)
+        tokenizer = load_tokenizer(source, task, spec, **options)
+    return _huggingface_init(spec, config, tokenizer, teacher, task, classes, spec, None, trust_remote_code)
 
 
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
-    plain = json.loads(json.dumps(facts))
-    embeddings = plain["options"].get("embeddings", LEARNED)
+def _native_init(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
+    json_facts = json.loads(json.dumps(facts))
+    embeddings = json_facts["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
     code = MODELS.local_source_hashes(facts["architecture"])
-    return StudentInit(spec, origin, {"kind": "native"} | plain | ({"code": code} if code else {}), files)
+    return StudentInit(spec, origin, {"kind": "native"} | json_facts | ({"code": code} if code else {}), files)
 
 
 def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
@@ -207,11 +215,11 @@ def _tensors(content: bytes) -> Mapping[str, Tensor]:
     return load(content)
 
 
-def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
+def _resolve_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
     """The spec with `embeddings=base` said by name."""
     if spec.options.get("embeddings") != "base":
         return spec
-    name = _base_of(teacher) or base
+    name = _recorded_base(teacher) or base
     if name is None:
         raise OptionError(
             f"Student '{spec}' reads with the embeddings of the teacher's base, but teacher {teacher.name!r} names "
@@ -220,7 +228,7 @@ def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
     return replace(spec, options={**spec.options, "embeddings": name})
 
 
-def _base_of(teacher: Teacher) -> str | None:
+def _recorded_base(teacher: Teacher) -> str | None:
     """The pretrained base the teacher was trained from, or reads with."""
     if (frozen := getattr(teacher, "options", {}).get("embeddings", LEARNED)) != LEARNED:
         return str(frozen)
@@ -230,10 +238,10 @@ def _base_of(teacher: Teacher) -> str | None:
 
 def _length(spec: Spec, teacher: Teacher) -> int | None:
     """The teacher's length, if the architecture reads as much and the spec does not say another."""
-    known = inspect.signature(MODELS.load(spec.name)).parameters
-    if "length" in spec.options or "length" not in known or teacher.max_length is None:
+    parameters = inspect.signature(MODELS.load(spec.name)).parameters
+    if "length" in spec.options or "length" not in parameters or teacher.max_length is None:
         return None
-    return min(teacher.max_length, known["length"].default)
+    return min(teacher.max_length, parameters["length"].default)
 
 
 def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
@@ -243,31 +251,31 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
         return 8
     height, width = image.shape[:2]
     batch = teacher.encode(rows[:1])
-    down, across = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
-    tiles = height % down == width % across == 0 and height // down == width // across
-    whole = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
-    return height // down if tiles and whole else 8
+    grid_height, grid_width = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
+    is_tiled = height % grid_height == width % grid_width == 0 and height // grid_height == width // grid_width
+    reads_whole_image = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
+    return height // grid_height if is_tiled and reads_whole_image else 8
 
 
 # -- Hugging Face students ---------------------------------------------------------------------------------------------
 
 
-def _same(
+def _same_architecture(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
 ) -> StudentInit:
     if teacher.library == "huggingface":
-        from didact.models.pretrained import head_of
+        from didact.models.pretrained import head_config
 
-        opened: Any = teacher
-        config = deepcopy(opened.model.config)
-        config.update(dict(head_of(task, classes)))
-        own = _base_of(teacher)
-        revision = opened.record.get("revision") if own is not None else None
-        start = own if own is not None else base
+        adapter: Any = teacher
+        config = deepcopy(adapter.model.config)
+        config.update(dict(head_config(task, classes)))
+        teacher_base = _recorded_base(teacher)
+        revision = adapter.record.get("revision") if teacher_base is not None else None
+        start = teacher_base if teacher_base is not None else base
         if start is not None:
             check_not_teacher(start, teacher, trust_remote_code)
-        return _transformer(
-            "same", config, opened.tokenizer, teacher, task, classes, start, revision, trust_remote_code
+        return _huggingface_init(
+            "same", config, adapter.tokenizer, teacher, task, classes, start, revision, trust_remote_code
         )
     raise UnsupportedError(
         f"Student 'same' has the teacher's architecture, but teacher {teacher.name!r} has none that could be built "
@@ -276,7 +284,7 @@ def _same(
     )
 
 
-def _transformer(
+def _huggingface_init(
     spec: str,
     config: Any,
     tokenizer: Any,
@@ -299,14 +307,17 @@ def _transformer(
         "max_length": None,
         "weights": None,
     }
-    start = StudentInit(spec, origin, facts, saved_files(config, tokenizer))
+    init = StudentInit(spec, origin, facts, config_and_tokenizer_files(config, tokenizer))
     if task.is_text:
-        limit = start.build(0).max_length
-        start = replace(start, facts=facts | {"max_length": min(teacher.max_length or limit, limit)})
+        limit = init.build(0).max_length
+        init = replace(init, facts=facts | {"max_length": min(teacher.max_length or limit, limit)})
     # Not the fingerprint of a student: its head is random, and random bits may differ from machine to machine.
-    reads = json.dumps(start.build(0).facts(), sort_keys=True, default=str).encode()
-    known = {"model": hashlib.sha256(reads).hexdigest()[:16], "weights": None if base is None else start._body()[1]}
-    return replace(start, facts={**start.facts, **known})
+    description = json.dumps(init.build(0).facts(), sort_keys=True, default=str).encode()
+    hashes = {
+        "model": hashlib.sha256(description).hexdigest()[:16],
+        "weights": None if base is None else init._base_state()[1],
+    }
+    return replace(init, facts={**init.facts, **hashes})
 
 
 def _check_name(spec: str) -> None:

@@ -75,7 +75,7 @@ class TransformerModel(NativeModel):
         else:
             patches = self.words(batch.pixels.to(self.first.dtype)).flatten(2).transpose(1, 2)
             words = torch.cat([self.first.expand(len(batch), -1, -1), patches], 1)
-        return words if at == "word" else self._placed(words, batch)
+        return words if at == "word" else self._with_positions(words, batch)
 
     def run(
         self,
@@ -87,14 +87,14 @@ class TransformerModel(NativeModel):
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
         recorder = AttentionRecorder(listen, batch, self.pooling_position, zero_values_at)
-        states = [self._placed(embeddings, batch) if at == "word" else embeddings]
+        states = [self._with_positions(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
-            states.append(layer(states[-1], self._attend(layer, recorder)))
+            states.append(layer(states[-1], self._attention_of(layer, recorder)))
         top = self.norm(states[-1] if self.mix is None else self.mix(torch.stack(states, 1)))
         hidden = tuple(states) if "hidden" in recorder.listen else None
-        return Trace(logits=self._answer(top, batch), hidden=hidden, **recorder.parts())
+        return Trace(logits=self._answer(top, batch), hidden=hidden, **recorder.trace_fields())
 
-    def _placed(self, words: TokenVectors, batch: Batch) -> TokenVectors:
+    def _with_positions(self, words: TokenVectors, batch: Batch) -> TokenVectors:
         positions = torch.arange(words.shape[1], device=words.device)
         return self.dropout(words + self.positions(positions) + self.segments(batch.segments + 1))
 
@@ -104,7 +104,7 @@ class TransformerModel(NativeModel):
         pooled = mean_over(states, batch.mask) if self.pooling_position == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 
-    def _attend(self, layer: nn.Module, recorder: AttentionRecorder) -> Attend:
+    def _attention_of(self, layer: nn.Module, recorder: AttentionRecorder) -> Attend:
         """Attention that can be listened to. Dropout falls on its weights too."""
         assert isinstance(layer, EncoderLayer)
 
