@@ -142,7 +142,7 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(tmp_path, smat, optimiser
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        stopped.learn(smat, training, checkpoint=tmp_path / "at", seen=stop)
+        stopped.learn(smat, training, checkpoint=tmp_path / "at", on_epoch_end=stop)
     resumed = Setting(learn_temperature=True)
     again = resumed.learn(smat, training, checkpoint=tmp_path / "at")
     assert torch.equal(resumed.explainer.coefficients, whole.explainer.coefficients)
@@ -167,15 +167,19 @@ def test_all_passes_of_a_step_draw_the_same_dropout():
     loop = setting.loop()
     setting.student.train()
     taught, judging = np.arange(6), np.arange(6, 12)
-    loop._learn(loop._gradients(loop._inner_batch(taught, judging), 0))
+    loop._student_step(loop._student_gradients(loop._inner_batch(taught, judging), 0))
     told = loop._inner_batch(taught, judging)
     double, difference = (
         loop._hypergradient(loop._inner_batch(taught, judging), 3, route) for route in ("double", "difference")
     )
-    gap = (double.of[0] - difference.of[0]).norm() / double.of[0].norm()
+    gap = (double.explainer_gradients[0] - difference.explainer_gradients[0]).norm() / double.explainer_gradients[
+        0
+    ].norm()
     assert gap < 1e-2
     other = loop._hypergradient(told, 4, "double")
-    assert (double.of[0] - other.of[0]).norm() / double.of[0].norm() > 0.1, "another step draws another one"
+    assert (double.explainer_gradients[0] - other.explainer_gradients[0]).norm() / double.explainer_gradients[
+        0
+    ].norm() > 0.1, "another step draws another one"
 
 
 @pytest.mark.parametrize("outer", ["train", "dev"])
@@ -184,7 +188,7 @@ def test_every_row_judges_and_none_in_the_step_that_teaches_it(monkeypatch, oute
     step, seen = loop._hypergradient, []
 
     def watched(inner, number, route, **more):
-        rows, judging = inner.batch.ids, loop._judges(inner.judging)[0].ids
+        rows, judging = inner.batch.ids, loop._outer_batch(inner.outer_rows)[0].ids
         assert outer == "dev" or not set(rows) & set(judging)
         if not more:  # the trial before the first step is no step
             seen.extend(judging)
@@ -282,7 +286,11 @@ def test_numbers_that_break_on_the_way_name_the_step(monkeypatch):
 
     def broken(inner, number, route, **more):
         found = step(inner, number, route, **more)
-        return replace(found, of=[one * float("nan") for one in found.of]) if number == 5 else found
+        return (
+            replace(found, explainer_gradients=[one * float("nan") for one in found.explainer_gradients])
+            if number == 5
+            else found
+        )
 
     monkeypatch.setattr(loop, "_hypergradient", broken)
     with pytest.raises(TrainingError, match=r"NaN or infinite in step 6 \(epoch 2\)"):

@@ -24,13 +24,13 @@ class Choice:
 
     @property
     def note(self) -> str:
-        said = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
-        return f"On dev, new students taught by each reach: {said}. Kept: {self.name}."
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
+        return f"On dev, new students taught by each reach: {scores}. Kept: {self.name}."
 
 
 def choose_by_new_students(
     explainer: ComponentMix,
-    parts: ComponentScores,
+    components: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,
@@ -43,30 +43,32 @@ def choose_by_new_students(
     Learning looks one step ahead, and what helps at once need not be what helps in the end.
     """
     learned = (explainer.coefficients.detach().clone(), explainer.log_temperature.detach().clone())
-    cold = torch.zeros_like(learned[1])
+    unit_temperature = torch.zeros_like(learned[1])
     candidates: dict[str, tuple[Tensor, Tensor]] = {
         "learned": learned,
-        "start": (torch.full_like(learned[0], 1 / len(explainer.names)), cold),
+        "start": (torch.full_like(learned[0], 1 / len(explainer.names)), unit_temperature),
     }
     if isinstance(explainer, Blend):
-        alone = torch.eye(len(explainer.names), device=learned[0].device, dtype=learned[0].dtype)
+        single_members = torch.eye(len(explainer.names), device=learned[0].device, dtype=learned[0].dtype)
         # Softmax never counts one part alone; ten times as much does, but for a thousandth.
-        alone = alone * (
+        single_members = single_members * (
             10.0 if explainer.normaliser == "softmax" else 2.0 if explainer.normaliser == "entmax15" else 1.0
         )
-        candidates |= {name: (row, cold) for name, row in zip(explainer.names, alone, strict=True)}
-    ranks, reached = {}, {}
+        candidates |= {name: (row, unit_temperature) for name, row in zip(explainer.names, single_members, strict=True)}
+    ranks, dev_measures = {}, {}
     for name, state in candidates.items():
-        _set(explainer, state)
+        _set_parameters(explainer, state)
         model = student()
-        best = best_epoch(teach(model, strategy(), combine_components(explainer, parts), train, dev, training).history)
-        ranks[name], reached[name] = best.rank, best.dev_measure
-    kept = max(ranks, key=lambda name: ranks[name])
-    _set(explainer, candidates[kept])
-    return Choice(kept, reached)
+        epoch = best_epoch(
+            teach(model, strategy(), combine_components(explainer, components), train, dev, training).history
+        )
+        ranks[name], dev_measures[name] = epoch.rank, epoch.dev_measure
+    best = max(ranks, key=lambda name: ranks[name])
+    _set_parameters(explainer, candidates[best])
+    return Choice(best, dev_measures)
 
 
-def _set(explainer: ComponentMix, state: tuple[Tensor, Tensor]) -> None:
+def _set_parameters(explainer: ComponentMix, state: tuple[Tensor, Tensor]) -> None:
     with torch.no_grad():
         explainer.coefficients.copy_(state[0])
         explainer.log_temperature.copy_(state[1])

@@ -56,14 +56,14 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
 def describe_student(student: StudentSpec, teacher: Teacher, origin: str) -> str:
     """What a student is, in words for people who read a report."""
     name = student.architecture.partition("(")[0]
-    kinds = {
+    phrases = {
         "same": "the model's own architecture",
         "native": "a small transformer",
         "bilstm": "a small BiLSTM",
         "bilstm_attention": "a small BiLSTM with attention",
         "pool": "a bag of words with attention",
     }
-    own = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
-    what = kinds.get(name, own)
-    start = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
-    return f"{what}, starting from {start.replace('of the teacher', f'of {teacher.name}')}"
+    other_phrase = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
+    phrase = phrases.get(name, other_phrase)
+    origin_phrase = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
+    return f"{phrase}, starting from {origin_phrase.replace('of the teacher', f'of {teacher.name}')}"

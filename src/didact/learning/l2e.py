@@ -18,10 +18,17 @@ from didact.core.teacher import Teacher
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.l2e import L2E
 from didact.learning import l2e_losses
-from didact.learning.fit import Training, check_finite, descend, make_optimiser, rate_at, shuffled
+from didact.learning.fit import (
+    Training,
+    check_finite,
+    epoch_batches,
+    learning_rate_factor,
+    make_optimiser,
+    training_step,
+)
 from didact.viz.progress import Progress
 
-TOP: Final = 0.3  # the share of units that the paper looks at
+TOP_SHARE: Final = 0.3  # the share of units that the paper looks at
 DEFAULTS: Final = {"epochs": 40, "batch_size": 32, "rate": 5e-4, "weight_decay": 0.01, "patience": 5}
 # What the paper's released code does; its network is 512 wide and post-norm.
 PAPER: Final = {
@@ -97,7 +104,7 @@ def train_network(
     training: Training,
     *,
     progress: bool = False,
-    seen: Callable[[L2EEpoch], Any] = lambda _: None,
+    on_epoch_end: Callable[[L2EEpoch], Any] = lambda _: None,
 ) -> L2EResult:
     """Train the explainer's network in place. It ends with the weights of the epoch whose loss on `dev` is lowest.
 
@@ -111,13 +118,15 @@ def train_network(
     weights = list(explainer.network.parameters())
     device, dtype = weights[0].device, weights[0].dtype
     if explainer.formulation == "labelling":
-        explainer.set_values(_values(explainer, train))
+        explainer.set_values(_label_values(explainer, train))
     optimiser = make_optimiser(weights, training)
     steps = -(-len(train) // training.batch_size) * training.epochs
     history: list[L2EEpoch] = []
-    best: dict[str, Tensor] = {}
+    best_weights: dict[str, Tensor] = {}
     devices = [device] if device.type == "cuda" else []
-    parts = [dev.select(chosen).to(device, dtype) for chosen in length_batches(dev.batch.lengths, training.batch_size)]
+    dev_batches = [
+        dev.select(chosen).to(device, dtype) for chosen in length_batches(dev.batch.lengths, training.batch_size)
+    ]
     with (
         torch.random.fork_rng(devices=devices),
         torch.inference_mode(False),
@@ -127,87 +136,91 @@ def train_network(
         for number in range(1, training.epochs + 1):
             losses = []
             explainer.train()
-            for chosen in shuffled(train.batch, training, number):
+            for chosen in epoch_batches(train.batch, training, number):
                 for group in optimiser.param_groups:
-                    group["lr"] = training.rate * rate_at(bar.done, steps, training)
+                    group["lr"] = training.rate * learning_rate_factor(bar.done, steps, training)
                 loss = row_losses(explainer, teacher, train.select(chosen).to(device, dtype)).mean()
-                losses.append(descend(loss, optimiser, weights, training, number))
+                losses.append(training_step(loss, optimiser, weights, training, number))
                 bar.advance()
             check_finite(weights, training, number)
             explainer.eval()
-            history.append(L2EEpoch(number, float(np.mean(losses)), _dev_loss(explainer, teacher, parts)))
-            seen(history[-1])
+            history.append(L2EEpoch(number, float(np.mean(losses)), _dev_loss(explainer, teacher, dev_batches)))
+            on_epoch_end(history[-1])
             bar.advance(0, note=f"epoch {number}: loss on held-out rows {history[-1].dev_loss:.4f}")
-            kept = best_epoch(history)
-            if kept is history[-1]:
-                best = {name: one.detach().clone() for name, one in explainer.network.state_dict().items()}
-            if number - kept.number >= training.patience:
+            best = best_epoch(history)
+            if best is history[-1]:
+                best_weights = {
+                    name: tensor.detach().clone() for name, tensor in explainer.network.state_dict().items()
+                }
+            if number - best.number >= training.patience:
                 break
-    explainer.network.load_state_dict(best)
-    return L2EResult(history, best_epoch(history), *_likeness(explainer, teacher, parts))
+    explainer.network.load_state_dict(best_weights)
+    return L2EResult(history, best_epoch(history), *_similarity(explainer, teacher, dev_batches))
 
 
 def best_epoch(history: Sequence[L2EEpoch]) -> L2EEpoch:
     """The epoch whose weights are kept; of equal ones the first."""
-    return min(history, key=lambda one: one.dev_loss)
+    return min(history, key=lambda epoch: epoch.dev_loss)
 
 
 def row_losses(explainer: L2E, teacher: Teacher, rows: L2EExamples) -> Float[Tensor, " row"]:
     """Each row's loss, the mean over the explainers that are imitated. The labels' own positions are no part of it."""
     network_outputs = explainer.network_outputs(teacher, rows.batch, rows.labels)
     losses = []
-    for place in range(network_outputs.shape[2]):
-        own, weights = network_outputs[:, :, place], rows.weights[:, :, place]
+    for index in range(network_outputs.shape[2]):
+        outputs, weights = network_outputs[:, :, index], rows.weights[:, :, index]
         if explainer.formulation == "labelling":
-            labels = l2e_losses.labels_of(weights, rows.scored, is_signed=explainer.network_spec.is_signed)
-            losses.append(l2e_losses.labelling_loss(own, labels))
+            labels = l2e_losses.unit_labels(weights, rows.scored, is_signed=explainer.network_spec.is_signed)
+            losses.append(l2e_losses.labelling_loss(outputs, labels))
         elif explainer.formulation == "regression":
-            losses.append(l2e_losses.regression_loss(own[..., 0], weights, rows.scored))
+            losses.append(l2e_losses.regression_loss(outputs[..., 0], weights, rows.scored))
         elif explainer.is_signed:
-            losses.append(l2e_losses.ranking_loss(*_with_zero(own[..., 0], weights, rows.scored)))
+            losses.append(l2e_losses.ranking_loss(*_with_zero(outputs[..., 0], weights, rows.scored)))
         else:
-            losses.append(l2e_losses.ranking_loss(own[..., 0], weights.abs(), rows.scored))
+            losses.append(l2e_losses.ranking_loss(outputs[..., 0], weights.abs(), rows.scored))
     return torch.stack(losses).mean(0)
 
 
 def _with_zero(
-    found: Float[Tensor, "row unit"], weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]
+    scores: Float[Tensor, "row unit"], weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One more unit, whose weight and score are 0: an order of signed weights has a place for nothing."""
     pad = torch.nn.functional.pad
-    return pad(found, (0, 1)), pad(weights, (0, 1)), pad(real, (0, 1), value=True)
+    return pad(scores, (0, 1)), pad(weights, (0, 1)), pad(real, (0, 1), value=True)
 
 
-def _values(explainer: L2E, train: L2EExamples) -> Float[Tensor, "imitated label"]:
+def _label_values(explainer: L2E, train: L2EExamples) -> Float[Tensor, "imitated label"]:
     """What each label is worth, for each explainer that is imitated."""
     signed = explainer.network_spec.is_signed
-    found = []
+    values = []
     for weights in train.weights.unbind(-1):
-        labels = l2e_losses.labels_of(weights, train.scored, is_signed=signed)
-        found.append(l2e_losses.label_values(weights, labels, is_signed=signed))
-    return torch.stack(found)
+        labels = l2e_losses.unit_labels(weights, train.scored, is_signed=signed)
+        values.append(l2e_losses.label_values(weights, labels, is_signed=signed))
+    return torch.stack(values)
 
 
-def _dev_loss(explainer: L2E, teacher: Teacher, parts: Sequence[L2EExamples]) -> float:
+def _dev_loss(explainer: L2E, teacher: Teacher, batches: Sequence[L2EExamples]) -> float:
     with torch.no_grad():
-        total = sum(float(row_losses(explainer, teacher, part).sum()) for part in parts)
-    return total / sum(map(len, parts))
+        total = sum(float(row_losses(explainer, teacher, rows).sum()) for rows in batches)
+    return total / sum(map(len, batches))
 
 
-def _likeness(explainer: L2E, teacher: Teacher, parts: Sequence[L2EExamples]) -> tuple[float, float]:
+def _similarity(explainer: L2E, teacher: Teacher, batches: Sequence[L2EExamples]) -> tuple[float, float]:
     """How like the imitated scores the network's are, by size: mean Spearman ρ of rows, and shared top units (IoU)."""
-    correlations, shared = [], []
+    correlations, overlaps = [], []
     with torch.no_grad():
-        for part in parts:
-            network_outputs = explainer.scores(explainer.network_outputs(teacher, part.batch, part.labels), part.scored)
-            sizes = torch.stack([l2e_losses.scaled(one, part.scored) for one in part.weights.unbind(-1)], -1)
-            asked_for = (sizes if explainer.is_signed else sizes.abs()).mean(-1)
-            for found, asked, real in zip(network_outputs, asked_for, part.scored, strict=True):
-                one, other = found[real].abs().cpu().numpy(), asked[real].abs().cpu().numpy()
-                if len(one) > 1 and np.ptp(one) > 0 and np.ptp(other) > 0:
-                    correlations.append(float(spearmanr(one, other).statistic))
-                count = int(np.ceil(TOP * len(one)))
-                tops = [set(np.argsort(-each, kind="stable")[:count].tolist()) for each in (one, other)]
+        for rows in batches:
+            scores = explainer.scores(explainer.network_outputs(teacher, rows.batch, rows.labels), rows.scored)
+            scaled = torch.stack(
+                [l2e_losses.scale_to_unit_max(weights, rows.scored) for weights in rows.weights.unbind(-1)], -1
+            )
+            targets = (scaled if explainer.is_signed else scaled.abs()).mean(-1)
+            for row_scores, row_targets, is_unit in zip(scores, targets, rows.scored, strict=True):
+                predicted, imitated = row_scores[is_unit].abs().cpu().numpy(), row_targets[is_unit].abs().cpu().numpy()
+                if len(predicted) > 1 and np.ptp(predicted) > 0 and np.ptp(imitated) > 0:
+                    correlations.append(float(spearmanr(predicted, imitated).statistic))
+                count = int(np.ceil(TOP_SHARE * len(predicted)))
+                tops = [set(np.argsort(-sizes, kind="stable")[:count].tolist()) for sizes in (predicted, imitated)]
                 if count:
-                    shared.append(len(tops[0] & tops[1]) / len(tops[0] | tops[1]))
-    return float(np.mean(correlations)) if correlations else float("nan"), float(np.mean(shared))
+                    overlaps.append(len(tops[0] & tops[1]) / len(tops[0] | tops[1]))
+    return float(np.mean(correlations)) if correlations else float("nan"), float(np.mean(overlaps))

@@ -25,17 +25,17 @@ class OuterRows:
         self._batches = self._passes(seed, epoch)
         self._waiting: Int[np.ndarray, " _"] = np.zeros(0, dtype=np.int64)
 
-    def take(self, taught: Int[np.ndarray, " _"]) -> Int[np.ndarray, " _"]:
+    def take(self, excluded: Int[np.ndarray, " _"]) -> Int[np.ndarray, " _"]:
         """The next batch, without the `taught` rows."""
         rows = np.concatenate([self._waiting, next(self._batches)])
-        free = ~np.isin(rows, taught)
-        while 2 * free.sum() < min(self.size, len(self.lengths)):
+        is_eligible = ~np.isin(rows, excluded)
+        while 2 * is_eligible.sum() < min(self.size, len(self.lengths)):
             rows = np.concatenate([rows, next(self._batches)])
-            free = ~np.isin(rows, taught)
-        self._waiting = rows[~free]
-        return rows[free]
+            is_eligible = ~np.isin(rows, excluded)
+        self._waiting = rows[~is_eligible]
+        return rows[is_eligible]
 
     def _passes(self, seed: int, epoch: int) -> Iterator[Int[np.ndarray, " _"]]:
-        draw = numpy_generator(seed, "outer", epoch)
+        generator = numpy_generator(seed, "outer", epoch)
         while True:
-            yield from shuffled_batches(self.lengths, self.size, draw, window=_WINDOW, is_even=True)
+            yield from shuffled_batches(self.lengths, self.size, generator, window=_WINDOW, is_even=True)

@@ -27,11 +27,11 @@ def check_strategy(strategy: Strategy, training: Training) -> Attention:
     return strategy
 
 
-def check_parts(parts: ComponentScores) -> None:
-    if len(parts.names) < 2 or np.ptp(parts.values, axis=1).max() < 1e-6:
+def check_components(components: ComponentScores) -> None:
+    if len(components.names) < 2 or np.ptp(components.values, axis=1).max() < 1e-6:
         raise TrainingError(
-            f"The {len(parts.names)} parts to be weighed ({', '.join(parts.names[:3])}) all say the same: there is "
-            "nothing to choose from. Take another family or other members, e.g. family='blend'."
+            f"The {len(components.names)} parts to be weighed ({', '.join(components.names[:3])}) all say the same: "
+            "there is nothing to choose from. Take another family or other members, e.g. family='blend'."
         )
 
 
@@ -54,10 +54,10 @@ def check_row_counts(train: int, dev: int, *, batch_size: int, smat: SmatOptions
 def check_answers(train: Examples) -> None:
     """Raise a TrainingError if the teacher answers all rows alike."""
     answers = train.outputs
-    same = len(set(answers.labels.tolist())) == 1 if answers.task.has_classes else False
+    is_constant = len(set(answers.labels.tolist())) == 1 if answers.task.has_classes else False
     if answers.task.is_score:
-        same = float(np.ptp(answers.values[:, 0])) == 0.0
-    if same:
+        is_constant = float(np.ptp(answers.values[:, 0])) == 0.0
+    if is_constant:
         raise TrainingError(
             f"The teacher gives one and the same answer to all {len(train)} rows: there is nothing to teach. "
             "Look at teacher.predict(rows), or take rows of other classes."

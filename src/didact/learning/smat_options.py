@@ -40,8 +40,8 @@ class SmatOptions:
     def __post_init__(self) -> None:
         check_route_name(self.route)
         faults = [
-            f"{name} must be {wanted}, not {getattr(self, name)}"
-            for name, good, wanted in (
+            f"{name} must be {requirement}, not {getattr(self, name)}"
+            for name, is_valid, requirement in (
                 ("outer", self.outer in ("train", "dev"), "train or dev"),
                 ("outer_batch", self.outer_batch is None or self.outer_batch >= 1, "at least 1"),
                 ("outer_rate", self.outer_rate is None or 0 < self.outer_rate < math.inf, "above 0 and finite"),
@@ -51,14 +51,14 @@ class SmatOptions:
                 ("keep", self.keep in ("best", "last"), "best or last"),
                 ("choose", self.choose in ("auto", "learned", "fresh"), "auto, learned or fresh"),
             )
-            if not good
+            if not is_valid
         ]
         if faults:
             raise OptionError("An explainer cannot be learned as asked: " + "; ".join(faults) + ".")
 
 
 @dataclass(frozen=True)
-class MixEpoch(Epoch):
+class SmatEpoch(Epoch):
     """An epoch of learning: also the mean loss on the outer rows, and what became of the mix."""
 
     outer_loss: float
@@ -68,11 +68,11 @@ class MixEpoch(Epoch):
 
 
 @dataclass(frozen=True)
-class LearnedMix:
+class SmatResult:
     """What learning left. The explainer and the student it was handed hold the weights of the epoch that was kept."""
 
-    history: list[MixEpoch]
-    kept_epoch: MixEpoch
+    history: list[SmatEpoch]
+    kept_epoch: SmatEpoch
     route: Route
     lost_rows: int
     notes: list[str] = field(default_factory=list)

@@ -34,7 +34,7 @@ def check_route(requested: str, student: nn.Module, trial: Callable[[Route], Hyp
         return CheckedRoute(route, difference)
     try:
         exact = trial(route)
-        reason = _disagreement(exact.of, difference.of)
+        reason = _disagreement(exact.explainer_gradients, difference.explainer_gradients)
     except (RuntimeError, NotImplementedError) as error:
         reason = first_line(error)
     if not reason:
@@ -44,8 +44,8 @@ def check_route(requested: str, student: nn.Module, trial: Callable[[Route], Hyp
             f"The student cannot be differentiated as route={route!r} needs: {reason} "
             "Choose route='difference', which asks for no second derivative."
         )
-    note = f"The student cannot be differentiated twice ({reason}): route 'difference'."
-    return CheckedRoute("difference", difference, (note,))
+    message = f"The student cannot be differentiated twice ({reason}): route 'difference'."
+    return CheckedRoute("difference", difference, (message,))
 
 
 def _default_route(student: nn.Module) -> Route:
@@ -55,7 +55,9 @@ def _default_route(student: nn.Module) -> Route:
 
 def _disagreement(exact: Sequence[Tensor], difference: Sequence[Tensor]) -> str:
     """Why an exact gradient cannot be trusted; empty if it can."""
-    gap = torch.cat([(one - two).flatten() for one, two in zip(exact, difference, strict=True)]).norm()
+    gap = torch.cat(
+        [(analytic - numeric).flatten() for analytic, numeric in zip(exact, difference, strict=True)]
+    ).norm()
     size = torch.cat([gradient.flatten() for gradient in difference]).norm()
     return f"its second derivatives are off by {float(gap / size):.0%}." if gap > _TOLERANCE * size else ""
 

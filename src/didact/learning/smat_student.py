@@ -19,7 +19,7 @@ class InnerBatch:
     batch: Batch
     goal: Shaped[Tensor, "row *goal"]
     lesson: Lesson
-    judging: Int[np.ndarray, " judging"]
+    outer_rows: Int[np.ndarray, " judging"]
 
 
 class StudentWithStrategy(nn.Module):
@@ -30,10 +30,10 @@ class StudentWithStrategy(nn.Module):
         self.student, self.strategy = student, strategy
 
     def forward(
-        self, batch: Batch, goal: Shaped[Tensor, "row *goal"], lesson: Lesson | None, blind: bool = False
+        self, batch: Batch, goal: Shaped[Tensor, "row *goal"], lesson: Lesson | None, detach_student: bool = False
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Mean simulation loss and mean explanation loss. When blind, the graph goes to the lesson alone."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not blind):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not detach_student):
             trace = self.student(batch, listen=() if lesson is None else self.strategy.listen)
             simulation = self.student.task.loss(trace.logits, goal).mean()
         if lesson is None:

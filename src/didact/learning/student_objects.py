@@ -25,21 +25,25 @@ def as_student_spec(value: object) -> StudentSpec:
     if isinstance(value, StudentSpec):
         return value
     if isinstance(value, str):
-        student = parse_student(value)
-        head, _, tail = student.architecture.rpartition("/")
+        spec = parse_student(value)
+        head, _, tail = spec.architecture.rpartition("/")
         if head in (*MODELS.names, DEFAULT):
             STRATEGIES[tail]  # what is known as an architecture is no hub name
-        return student
+        return spec
     if _is_strategy(value):
         value = (DEFAULT, value)
-    architecture, taught = value if isinstance(value, tuple) and len(value) == 2 else (value, DEFAULT_STRATEGY)
-    name = _architecture(architecture)
-    if isinstance(taught, str):
-        return as_student_spec(f"{name}/{taught}")
-    taught = taught() if _derives(taught, Strategy) else taught
-    if not isinstance(taught, Strategy):
-        raise OptionError(f"a strategy is a name with options or an object such as Attention(beta=2), not {taught!r}.")
-    return StudentSpec(name, _strategy(taught))
+    architecture, student_strategy = (
+        value if isinstance(value, tuple) and len(value) == 2 else (value, DEFAULT_STRATEGY)
+    )
+    name = _architecture_text(architecture)
+    if isinstance(student_strategy, str):
+        return as_student_spec(f"{name}/{student_strategy}")
+    student_strategy = student_strategy() if _is_subclass(student_strategy, Strategy) else student_strategy
+    if not isinstance(student_strategy, Strategy):
+        raise OptionError(
+            f"a strategy is a name with options or an object such as Attention(beta=2), not {student_strategy!r}."
+        )
+    return StudentSpec(name, _strategy_spec(student_strategy))
 
 
 def is_student(value: object) -> bool:
@@ -50,54 +54,54 @@ def is_student(value: object) -> bool:
 
 
 def _is_strategy(value: object) -> bool:
-    return isinstance(value, Strategy) or _derives(value, Strategy)
+    return isinstance(value, Strategy) or _is_subclass(value, Strategy)
 
 
-def _derives(value: object, base: type) -> bool:
+def _is_subclass(value: object, base: type) -> bool:
     return isinstance(value, type) and issubclass(value, base)
 
 
-def _architecture(value: Any) -> str:
+def _architecture_text(value: Any) -> str:
     """A student's architecture as text."""
     if isinstance(value, str):
         return value
-    kind: Any
-    kind, options = (value.func, value.keywords) if isinstance(value, functools.partial) else (value, {})
-    if not _derives(kind, NativeModel):
+    model_class: Any
+    model_class, options = (value.func, value.keywords) if isinstance(value, functools.partial) else (value, {})
+    if not _is_subclass(model_class, NativeModel):
         raise OptionError(
             f"a student is written architecture/strategy, or given as a strategy or a pair (architecture, strategy), "
             f"not {value!r}. An architecture is a name or a class that derives from NativeModel."
         )
-    return str(_readable(Spec(_name_of(MODELS, kind), options)))
+    return str(_check_readable(Spec(_name_of(MODELS, model_class), options)))
 
 
-def _strategy(taught: Strategy) -> Spec:
+def _strategy_spec(instance: Strategy) -> Spec:
     """What builds this strategy anew for every student: its name, and the options that are not their defaults."""
-    kind, options = type(taught), {}
-    for name, parameter in inspect.signature(kind).parameters.items():
+    strategy_class, options = type(instance), {}
+    for name, parameter in inspect.signature(strategy_class).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
-        if not hasattr(taught, name):
+        if not hasattr(instance, name):
             raise OptionError(
-                f"every student has a strategy of its own, made of the options of {kind.__name__}, which does not "
-                f"keep {name!r}. Write self.{name} = {name} in its __init__."
+                f"every student has a strategy of its own, made of the options of {strategy_class.__name__}, which "
+                f"does not keep {name!r}. Write self.{name} = {name} in its __init__."
             )
-        value = alike(python_number(getattr(taught, name)), parameter.default)
+        value = alike(python_number(getattr(instance, name)), parameter.default)
         if value != parameter.default:
             options[name] = value
-    return _readable(Spec(_name_of(STRATEGIES, kind), options))
+    return _check_readable(Spec(_name_of(STRATEGIES, strategy_class), options))
 
 
-def _name_of(registry: Registry[Any], kind: type) -> str:
+def _name_of(registry: Registry[Any], named_class: type) -> str:
     """The name of a class; its own, from now on, if it has none."""
-    name = registry.name_of(kind)
-    if name is None or (name in registry.local and registry.local[name].thing is not kind):
-        name = name or kind.__name__
-        (student if registry is MODELS else strategy)(name)(kind)
+    name = registry.name_of(named_class)
+    if name is None or (name in registry.local and registry.local[name].thing is not named_class):
+        name = name or named_class.__name__
+        (student if registry is MODELS else strategy)(name)(named_class)
     return name
 
 
-def _readable(spec: Spec) -> Spec:
+def _check_readable(spec: Spec) -> Spec:
     """The spec, if workers and records can read it as text."""
     if parse_spec(str(spec)) != spec:
         raise OptionError(f"options are numbers, words, lists or tables of them, and {spec} cannot be written so.")

@@ -15,7 +15,7 @@ class TargetScaler:
     """
 
     mean: float = 0.0
-    spread: float = 1.0
+    deviation: float = 1.0
 
     @classmethod
     def of(cls, train: Examples) -> "TargetScaler":
@@ -27,9 +27,9 @@ class TargetScaler:
     def transform(self, examples: Examples) -> Examples:
         if self == TargetScaler():
             return examples
-        return replace(examples, goal=(examples.goal - self.mean) / self.spread)
+        return replace(examples, goal=(examples.goal - self.mean) / self.deviation)
 
     def inverse_transform(self, outputs: Outputs) -> Outputs:
         if self == TargetScaler():
             return outputs
-        return replace(outputs, values=outputs.values * self.spread + self.mean)
+        return replace(outputs, values=outputs.values * self.deviation + self.mean)

@@ -34,7 +34,7 @@ def student_training(model: Model, optimiser: str) -> Training:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeachingResult:
     """What teaching left: the epochs, and how many rows could not be sent whole."""
 
     history: list[Epoch]
@@ -44,22 +44,22 @@ class Taught:
 def teach(
     student: Model,
     strategy: Strategy,
-    maps: Explanations | None,
+    explanations: Explanations | None,
     train: Examples,
     dev: Examples,
     training: Training,
     *,
     keep: str = "best",
     progress: bool = False,
-) -> Taught:
+) -> TeachingResult:
     """Train the student in place. `maps` explain the rows of `train`, in their order; None teaches by answers alone."""
-    if maps is None:
-        return Taught(fit(student, train, dev, training, keep=keep, progress=progress), 0)
+    if explanations is None:
+        return TeachingResult(fit(student, train, dev, training, keep=keep, progress=progress), 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from(training.seed, "strategy"))
         strategy.attach(student, train.batch)
     strategy.to(student.device)
-    lesson = strategy.lesson(maps, train.batch).to(student.device)
+    lesson = strategy.lesson(explanations, train.batch).to(student.device)
     lost = 0 if lesson.lost is None else int(lesson.lost.sum())
-    beside = AuxiliaryLoss(strategy, lesson)
-    return Taught(fit(student, train, dev, training, beside=beside, keep=keep, progress=progress), lost)
+    auxiliary = AuxiliaryLoss(strategy, lesson)
+    return TeachingResult(fit(student, train, dev, training, auxiliary=auxiliary, keep=keep, progress=progress), lost)

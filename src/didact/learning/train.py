@@ -31,10 +31,10 @@ from didact.results.documents import save_document
 log = logging.getLogger(__name__)
 
 # What serves a small model from scratch, and what serves a pretrained one. Any of it can be set by the caller.
-FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
-PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
+TEACHER_FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
+TEACHER_PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
 # Narrow pretrained models bear, and want, a higher rate: MiniLM on SST, one epoch, dev accuracy 87.4 against 86.4 %.
-NARROW, NARROW_RATE = 512, 1e-4
+NARROW_WIDTH, NARROW_LEARNING_RATE = 512, 1e-4
 
 
 def train_teacher(
@@ -78,19 +78,21 @@ def train_teacher(
         "patience": patience,
         "precision": precision,
     }
-    asked = {name: value for name, value in options.items() if value is not None}
+    overrides = {name: value for name, value in options.items() if value is not None}
     # Faults are told before anything is loaded.
-    target = torch.device("cpu") if device is None else checked_device(device)
-    check_trainable(Training(**asked).precision, target)
+    torch_device = torch.device("cpu") if device is None else checked_device(device)
+    check_trainable(Training(**overrides).precision, torch_device)
     data = data if isinstance(data, Dataset) else load_data(data)
-    reads: dict[str, Any] = {"max_length": max_length, "truncate": truncate}
-    origin: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    teacher = build_model(str(model), data, seed=seed, **reads, **origin)
+    input_options: dict[str, Any] = {"max_length": max_length, "truncate": truncate}
+    hub_options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    teacher = build_model(str(model), data, seed=seed, **input_options, **hub_options)
     if device is not None:
-        teacher = teacher.to(target)
-    training = replace(default_training(teacher), seed=seed, **asked)
+        teacher = teacher.to(torch_device)
+    training = replace(default_training(teacher), seed=seed, **overrides)
     metrics = _train(teacher, data, training, progress=progress)
-    teacher.record = _record(teacher, data, training, metrics, base=str(model), revision=revision, reads=reads)
+    teacher.record = _record(
+        teacher, data, training, metrics, base=str(model), revision=revision, input_options=input_options
+    )
     if out is not None:
         save_teacher(teacher, Path(out), overwrite=overwrite)
         teacher.name = str(out)
@@ -109,13 +111,13 @@ def _check_request(out: str | Path | None, *, overwrite: bool, seed: int, rate: 
 
 def _train(teacher: Model, data: Dataset, training: Training, *, progress: bool) -> dict[str, Any]:
     """Train the teacher in place; gives what was measured."""
-    began = time.monotonic()
+    started = time.monotonic()
     gold = HumanTeacher(data.task, data.classes)
     _check_classes(data)
     train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
-    history = fit(teacher, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
-    metrics = {"epochs": len(history), **_measured(teacher, data)}
-    log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
+    history = fit(teacher, train, dev, training, progress=progress, on_epoch_end=lambda epoch: log.info("%s", epoch))
+    metrics = {"epochs": len(history), **_evaluate(teacher, data)}
+    log.info("trained in %.1f s: %s", time.monotonic() - started, metrics)
     return metrics
 
 
@@ -127,7 +129,7 @@ def _record(
     *,
     base: str,
     revision: str | None,
-    reads: Mapping[str, Any],
+    input_options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Where the teacher comes from, how it was trained, and what it reached."""
     return {
@@ -136,7 +138,7 @@ def _record(
         "base": base,
         "revision": revision,
         "task": data.task.name,
-        **reads,
+        **input_options,
         "data": {"name": data.name, "fingerprint": data.fingerprint},
         "training": training.facts(),
         "metrics": metrics,
@@ -168,28 +170,28 @@ def _check_classes(data: Dataset) -> None:
 
 def default_training(model: Model) -> Training:
     if model.pretrained != "everything":
-        return FROM_SCRATCH
+        return TEACHER_FROM_SCRATCH
     network: Any = model.model
-    width = getattr(network.config, "hidden_size", NARROW)
-    return replace(PRETRAINED, rate=NARROW_RATE) if width < NARROW else PRETRAINED
+    width = getattr(network.config, "hidden_size", NARROW_WIDTH)
+    return replace(TEACHER_PRETRAINED, rate=NARROW_LEARNING_RATE) if width < NARROW_WIDTH else TEACHER_PRETRAINED
 
 
-def _measured(model: Model, data: Dataset) -> dict[str, object]:
+def _evaluate(model: Model, data: Dataset) -> dict[str, object]:
     gold = HumanTeacher(data.task, data.classes)
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for name in ("dev", "test"):
         rows: tuple[Row, ...] = tuple(filter(gold.knows, data[name])) if name in data else ()
         if rows:
-            found[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
-            found[f"{name}_rows"] = len(rows)
+            metrics[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
+            metrics[f"{name}_rows"] = len(rows)
     if isinstance(data, PlantedDataset):
-        checked = verify(model, data)
-        found |= {
-            "kept": _number(checked.unchanged),
-            "followed": _number(checked.followed),
-            "verified": checked.verified,
+        verification = verify(model, data)
+        metrics |= {
+            "kept": _number(verification.unchanged),
+            "followed": _number(verification.followed),
+            "verified": verification.verified,
         }
-    return found
+    return metrics
 
 
 def _number(value: float) -> float | None:
