@@ -102,7 +102,9 @@ class TestPieceReader:
         assert model.token_name(5) == "a"
         bytes_only = PieceReader.from_tokenizer(byte_tokenizer())
         assert (bytes_only.cls, bytes_only.sep) == (0, 1), "the tokens it begins and ends with"
-        with pytest.raises(UnsupportedError, match="'mask' was asked for.*has no such token. Choose baseline 'zero'"):
+        with pytest.raises(
+            UnsupportedError, match="'mask' needs a token that model .* does not have. Choose baseline 'zero'"
+        ):
             PoolModel(CLASSIFICATION, CLASSES, bytes_only).special_token_id("mask")
 
 
@@ -185,7 +187,7 @@ class TestKeeping:
         other = build(PoolModel, base)
         assert all(torch.equal(one, other.state_dict()[name]) for name, one in model.state_dict().items())
         assert other.fingerprint() != model.fingerprint()
-        with pytest.raises(RecordError, match="'pool' was built on the word embeddings of .* changed since"):
+        with pytest.raises(RecordError, match="'pool' was trained with the word embeddings of .* changed since"):
             load_native(tmp_path)
 
     def test_by_spec(self, base):
@@ -211,7 +213,7 @@ class TestRefusals:
             PoolModel(CLASSIFICATION, CLASSES, WordTokenizer.from_rows(rows()), embeddings=base)
         with pytest.raises(OptionError, match="but the model reads images"):
             TransformerModel(IMAGE, CLASSES, PatchReader(32, 32), embeddings=base)
-        with pytest.raises(OptionError, match="knows 258 pieces.*has embeddings of 40"):
+        with pytest.raises(OptionError, match="has 258 tokens.*has embeddings of only 40"):
             PoolModel(REGRESSION, None, PieceReader.from_tokenizer(byte_tokenizer()), embeddings=base)
 
     def test_a_base_nobody_knows(self):

@@ -51,7 +51,7 @@ def test_the_folder_that_may_be_meant(asked, tmp_path):
     with pytest.raises(UnknownNameError, match="Did you mean '.*teacher-a'?"):
         load_teacher(tmp_path / "teacher")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UnknownNameError, match="holds no model: there is no config.json"):
+    with pytest.raises(UnknownNameError, match="has no model: there is no config.json"):
         load_teacher(tmp_path / "empty")
     with pytest.raises(UnknownNameError, match="is a file"):
         load_teacher(tmp_path / "teacher-a" / "config.json")

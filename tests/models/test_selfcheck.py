@@ -273,7 +273,7 @@ class TestAttentionThatIsMissing:
                 assert explanation.scores.sum() == pytest.approx(1)
         strategy = build_strategy(parse_student("same/attention").strategy)
         strategy.attach(model, model.encode(rows()))
-        with pytest.raises(UnsupportedError, match="values cannot be changed"):
+        with pytest.raises(UnsupportedError, match="value vectors cannot be changed"):
             didact.explain(model, rows(), "value_zeroing")
 
     def test_means_of_causal_probabilities_are_refused(self):

@@ -151,7 +151,7 @@ class TestSame:
 
     @pytest.mark.parametrize("make", [black_box, lambda: HumanTeacher(CLASSIFICATION, CLASSES)])
     def test_without_an_architecture(self, make):
-        with pytest.raises(UnsupportedError, match=r"none that could be built again.*native\(.*pool.*minilm"):
+        with pytest.raises(UnsupportedError, match=r"no model that can be built again.*native\(.*pool.*minilm"):
             start("same", make())
 
     def test_never_the_teacher_itself(self, base, tmp_path):
@@ -181,7 +181,7 @@ class TestNativeStudents:
         assert torch.equal(student.words.table, standardised_embeddings(base)[0])
         assert start(asked, black_box(), base=base).build(0).fingerprint() == student_at_its_own_length(found)
         assert start("pool(embeddings=base)", native(f"bilstm(width=8, embeddings='{base}')")).build(0)
-        with pytest.raises(OptionError, match=r"names none. Name one: embeddings=minilm.*--base"):
+        with pytest.raises(OptionError, match=r"names no base. Name one: embeddings=minilm.*--base"):
             start(asked, native())
 
     def test_embeddings_of_the_teacher(self, tmp_path):
@@ -220,7 +220,7 @@ class TestNativeStudents:
 
     @pytest.mark.parametrize("make", [black_box, native])
     def test_teachers_without_a_table_of_pieces(self, make):
-        with pytest.raises(UnsupportedError, match="not a Hugging Face model of text. Leave embeddings=teacher out"):
+        with pytest.raises(UnsupportedError, match="not a Hugging Face model for texts. Leave embeddings=teacher out"):
             start("pool(width=8, embeddings=teacher)", make())
 
     def test_the_table_travels_with_the_start(self, tmp_path):
@@ -326,7 +326,7 @@ class TestRecords:
             assert now.facts != one.facts
 
     def test_damage(self, tmp_path):
-        with pytest.raises(RecordError, match=r"start.json is missing or damaged.*Ask for the student again"):
+        with pytest.raises(RecordError, match=r"start.json is missing or damaged.*Start a new run"):
             StudentInit.load(tmp_path)
 
 

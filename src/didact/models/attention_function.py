@@ -1,9 +1,9 @@
-"""Our own attention function inside Hugging Face models.
+"""The attention function that records the attention of Hugging Face models.
 
-Transformers lets a library register an attention function by name; every supported architecture then calls it with
-query, key, value and mask. Ours computes what the eager path computes, and hands the scaled logits, with any additive
-bias but before the mask, to whoever records. The matching mask function is registered too: without it transformers
-passes no mask at all and padding is silently attended.
+transformers lets a library register an attention function by name; every supported architecture then calls it with
+query, key, value and mask. `attend` computes what the eager implementation computes. If a recorder is active, it passes
+it the scaled logits, with any additive bias but before the mask, and the attention probabilities. The mask function is
+registered under the same name: without it transformers passes no mask, and padding would be attended to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ from didact.models.attention_recorder import AttentionRecorder
 IMPLEMENTATION: Final = "didact"
 _RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("didact_ear", default=None)
 
-# Arguments that transformers' eager functions ignore, too: the mask already holds what they say, or they ask for
-# outputs or caches that are handled outside of the attention function.
+# Arguments that transformers' eager functions ignore as well: the mask already contains their effect, or they concern
+# outputs and caches that are handled outside of the attention function.
 _IGNORED: Final = frozenset(
     {
         "is_causal", "sliding_window", "position_ids", "cache_position", "past_key_values", "past_key_value",
@@ -46,9 +46,11 @@ def attend(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Eager attention that can be recorded. Keys and values shared by several query heads are repeated.
+    """Eager attention with a hook for the active recorder. Keys and values shared by several query heads are repeated.
 
-    `s_aux` are attention sinks: a logit per head that takes its share of the softmax and gives nothing.
+    `s_aux` are attention sinks: one logit per head that takes part in the softmax and has no value vector. Returns the
+    output [batch, token, head, dim] and the attention probabilities, as transformers expects. Raises an
+    `UnsupportedError` if the model passes an argument that would change the result and is not implemented here.
     """
     _check_arguments(module, kwargs)
     groups = query.shape[1] // key.shape[1]
@@ -71,7 +73,7 @@ def attend(
     if s_aux is not None:
         sinks = s_aux.reshape(1, -1, 1, 1).expand(len(logits), -1, logits.shape[2], -1)
         logits = torch.cat([logits, sinks.to(logits.dtype)], -1)
-    # Half precision is raised for the softmax, as the eager paths do; single and double stay what they are.
+    # As in the eager implementations, the softmax of half-precision logits is computed in float32.
     softmax_dtype = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
     weights = logits.softmax(-1, dtype=softmax_dtype).to(query.dtype)
     if s_aux is not None:
@@ -84,10 +86,11 @@ def attend(
 
 
 def split_mask(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The logits with what the mask adds where it allows attention, and where it does.
+    """Split an additive mask into a bias and a boolean mask.
 
-    Some architectures add a learned bias to the mask (BEiT's relative positions, Doge). Only a value near the least
-    number of the dtype forbids a pair; masks in float64 may hold the least float32.
+    Returns the logits plus the bias of the allowed pairs, and a mask of these pairs (None: all). Some architectures add
+    a learned bias to the mask (BEiT's relative positions, Doge). Only a value near the smallest number of the dtype
+    forbids a pair; float64 masks may contain the smallest float32.
     """
     if mask is None:
         return logits, None
@@ -99,7 +102,7 @@ def split_mask(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | No
 
 
 def _check_arguments(module: nn.Module, kwargs: Mapping[str, object]) -> None:
-    """Refuse an argument that would be ignored in silence."""
+    """Raise an `UnsupportedError` for an argument that would be ignored silently."""
     unknown = sorted(name for name, value in kwargs.items() if value is not None and name not in _IGNORED)
     if unknown:
         kind = getattr(getattr(module, "config", None), "model_type", type(module).__name__)
@@ -115,7 +118,7 @@ AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
 
 @contextmanager
 def recording(model: PreTrainedModel, recorder: AttentionRecorder) -> Iterator[None]:
-    """Our attention inside the model while this lasts; the implementation it had comes back afterwards."""
+    """Use `attend` in the model inside the context, and record with `recorder`. Restores the implementation it had."""
     token = _RECORDER.set(recorder)
     try:
         with attention_implementation(model, IMPLEMENTATION):
@@ -126,7 +129,7 @@ def recording(model: PreTrainedModel, recorder: AttentionRecorder) -> Iterator[N
 
 @contextmanager
 def attention_implementation(model: PreTrainedModel, name: str) -> Iterator[None]:
-    """The named attention implementation inside the model while this lasts."""
+    """Use the named attention implementation in the model inside the context."""
     originals = [(config, config._attn_implementation) for config in _configs(model)]
     try:
         for config, _ in originals:
@@ -138,7 +141,7 @@ def attention_implementation(model: PreTrainedModel, name: str) -> Iterator[None
 
 
 def _configs(model: PreTrainedModel) -> Sequence[Any]:
-    """Every configuration in the model, outer ones first: setting one sets those inside it."""
+    """All configurations in the model, outer ones first: setting the attribute of one also sets it in its parts."""
     queue = [module.config for module in model.modules() if isinstance(module, PreTrainedModel)]
     configs: dict[int, Any] = {}
     while queue:

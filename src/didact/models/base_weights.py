@@ -1,4 +1,4 @@
-"""The pretrained weights that Hugging Face students start from: opened, compared and hashed. Never the teacher's."""
+"""Pretrained weights of Hugging Face students: loading, hashing, and the check that they are not the teacher's."""
 
 import hashlib
 import tempfile
@@ -20,7 +20,10 @@ from didact.models.hub import hub_errors, locate_base
 
 
 def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> None:
-    """An error if the base is the teacher. A live model trained on from there has its name, but other weights."""
+    """Raise an `OptionError` if the base is the teacher: same name or folder, and the same weights below the head.
+
+    A live model that was fine-tuned from the base still has its name, but other weights.
+    """
     is_named_alike = base == teacher.name or (
         Path(base).exists() and Path(base).resolve() == Path(teacher.name).resolve()
     )
@@ -35,8 +38,8 @@ def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> N
         if not all(torch.equal(tensor.cpu(), body[name].to(tensor.dtype)) for name, tensor in teacher_weights):
             return
     raise OptionError(
-        f"A student was to start from {base!r}, which is the teacher itself: it would know what it is to be taught. "
-        "Name the base the teacher was trained from, or leave it out to start at random."
+        f"A student cannot start from {base!r}, which is the teacher itself: it would already know "
+        "what it is to learn. Name the base that the teacher was trained from, or leave it out for random weights."
     )
 
 
@@ -44,7 +47,7 @@ def check_not_teacher(base: str, teacher: Teacher, trust_remote_code: bool) -> N
 def load_config_and_tokenizer(
     files: tuple[tuple[str, bytes], ...], task: Task, trust_remote_code: bool
 ) -> tuple[Any, Any]:
-    """The configuration and the tokenizer (or image processor) in the files."""
+    """The configuration and the tokenizer (or image processor) in these files (name, content)."""
     from transformers import AutoConfig
 
     from didact.models.pretrained import load_tokenizer
@@ -59,13 +62,16 @@ def load_config_and_tokenizer(
 def base_weights(
     base: str,
     source: str,
-    stamp: tuple[int, ...],  # noqa: ARG001 - for the cache: a folder that changed is read again
+    stamp: tuple[int, ...],  # noqa: ARG001 - part of the cache key: a changed folder is read again
     revision: str | None,
     trust_remote_code: bool,
     task: Task,
     files: tuple[tuple[str, bytes], ...],
 ) -> tuple[Mapping[str, Tensor], str]:
-    """The pretrained weights below the head and their hash. Kept: a worker builds many students from them."""
+    """The pretrained weights below the head, and their hash. Cached: a worker builds many students from them.
+
+    `files` are the student's configuration and tokenizer. Raises an `OptionError` if the weights do not fit them.
+    """
     from transformers import AutoConfig
 
     from didact.models.pretrained import auto_class, quiet_transformers
@@ -77,7 +83,7 @@ def base_weights(
         if model_type != config.model_type:
             raise OptionError(
                 f"A student of type {config.model_type!r} cannot start from {base!r}, which is of type {model_type!r}. "
-                "Name the base the teacher was trained from, or leave it out to start at random."
+                "Name the base that the teacher was trained from, or leave it out for random weights."
             )
         network, loading_info = auto_class(task).from_pretrained(
             source,
@@ -90,12 +96,12 @@ def base_weights(
     prefix = f"{network.base_model_prefix}."
     mismatched = {key if isinstance(key, str) else key[0] for key in loading_info["mismatched_keys"]}
     missing = {*loading_info["missing_keys"], *mismatched}
-    # A pooler is often left out of what is published; all else would be a random hole in a pretrained model.
+    # Published weights often lack a pooler. Any other missing weight would stay random in a pretrained model.
     missing_in_body = sorted(name for name in missing if name.startswith(prefix) and "pool" not in name)
     if missing_in_body:
         raise OptionError(
             f"The weights of {base!r} do not fit the student's configuration: {', '.join(missing_in_body[:3])}. Name "
-            "the base the teacher was trained from, or leave it out to start at random."
+            "the base that the teacher was trained from, or leave it out for random weights."
         )
     body = {
         name: tensor for name, tensor in network.state_dict().items() if name.startswith(prefix) and name not in missing
@@ -112,6 +118,7 @@ def _hash(state: Mapping[str, Tensor]) -> str:
 
 
 def config_and_tokenizer_files(config: Any, tokenizer: Any) -> dict[str, bytes]:
+    """The files that `save_pretrained` writes, by name."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         config.save_pretrained(folder)
@@ -120,6 +127,7 @@ def config_and_tokenizer_files(config: Any, tokenizer: Any) -> dict[str, bytes]:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below a folder, by relative path."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Bidirectional LSTMs, with mean pooling or additive attention; pairs share one encoder (Neely et al.)."""
+"""Bidirectional LSTMs with mean pooling or additive attention. The texts of a pair share one encoder (Neely et al.)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ class _Recurrent(PoolingModel):
 
 
 class BiLSTM(_Recurrent):
-    """Word embeddings, BiLSTM layers, mean pooling; a reading task reads question and passage as one sequence.
+    """Word embeddings, BiLSTM layers, mean pooling. In a reading task, question and passage are one sequence.
 
     `mix` pools a learned mix of all layers.
     """
@@ -84,9 +84,9 @@ class BiLSTM(_Recurrent):
 
 
 class BiLSTMAttention(_Recurrent):
-    """A BiLSTM that pools by additive attention (Neely et al., 4.2), or with `attention="uniform"` by the mean.
+    """A BiLSTM that pools by additive attention (Neely et al., section 4.2).
 
-    The mean of words is what is left of attention that has nothing to say (their Table 3).
+    With `attention="uniform"` it pools by the mean: their baseline for what attention contributes (Table 3).
     """
 
     architecture: ClassVar[str] = "bilstm_attention"
@@ -114,18 +114,18 @@ class BiLSTMAttention(_Recurrent):
 
 
 def _run_masked(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) -> TokenVectors:
-    """Run over the marked positions alone, as if nothing else were there; zero elsewhere."""
+    """Run over the marked positions as one sequence, without the others. Zero elsewhere."""
     device_type = inputs.device.type
     if device_type in _AUTOCAST_DEVICES and torch.is_autocast_enabled(
         device_type
-    ):  # errors of half precision add up along a text
+    ):  # half-precision errors accumulate along a text
         with torch.autocast(device_type, enabled=False):
             return _run_masked(lstm, inputs.float(), mask)
     run = _run_each_direction if device_type == "cpu" else _run_packed
     lengths = mask.sum(-1)
-    if not (mask[:, 1:] & ~mask[:, :-1]).any():  # a single text, or the first of two: it begins where the row does
+    if not (mask[:, 1:] & ~mask[:, :-1]).any():  # the marked positions are a prefix of each row
         return run(lstm, inputs, lengths) * mask[..., None]
-    # Marked positions first, in their order.
+    # Move the marked positions to the front, in their order.
     order = (~mask).to(torch.int8).argsort(dim=-1, stable=True)
     outputs = run(lstm, inputs.gather(1, order[..., None].expand_as(inputs)), lengths)
     inverse = order.argsort(dim=-1)
@@ -133,10 +133,10 @@ def _run_masked(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) -> Token
 
 
 def _run_each_direction(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
-    """Run over the first `lengths` positions of each row; what comes behind them is for the caller to drop.
+    """Run over the first `lengths` positions of each row. The caller drops the outputs after them.
 
-    Each direction by itself, on rows turned round for the second one: on the CPU torch runs packed sequences of unlike
-    lengths step by step, three times slower.
+    The directions run separately, the second one on reversed rows: on a CPU torch runs packed sequences of different
+    lengths step by step, which is three times slower.
     """
     steps = torch.arange(inputs.shape[1], device=inputs.device)
     mirrored = lengths[:, None] - 1 - steps
@@ -156,17 +156,17 @@ def _one_direction(lstm: nn.Module, inputs: TokenVectors, suffix: str) -> Float[
 
 
 def _run_packed(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
-    """What `_run_turned` computes, in the form that cuDNN is fast in."""
-    # A row of nothing still runs over one position.
+    """The same as `_run_each_direction` with packed sequences, which cuDNN computes fast."""
+    # Packing needs at least one position per row, even if a row has no marked position.
     packed = pack_padded_sequence(inputs, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
-    # cuDNN has no backward pass in evaluation mode, where explanations are made.
+    # cuDNN has no backward pass in evaluation mode, which is the mode of explanations.
     with torch.backends.cudnn.flags(enabled=lstm.training or not inputs.requires_grad):
         outputs = lstm(packed)[0]
     return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])[0]
 
 
 def _run_step_by_step(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) -> TokenVectors:
-    """What `_run_masked` computes, in products, sums, sigmoids and tanhs: far slower, but each can be given a rule."""
+    """The same as `_run_masked` in elementary operations: far slower, but LRP and DeepLIFT have a rule for each."""
     directions = [("", range(inputs.shape[1])), ("_reverse", range(inputs.shape[1] - 1, -1, -1))]
     outputs = []
     for suffix, order in directions:
@@ -180,12 +180,12 @@ def _run_step_by_step(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) ->
                 gates[:, step] + F.linear(state, recurrent_weights, biases[1])
             ).chunk(4, -1)
             new_cell = forget_gate.sigmoid() * cell + input_gate.sigmoid() * candidate.tanh()
-            cell = torch.where(is_marked, new_cell, cell)  # outside its part, a row stays as it is
+            cell = torch.where(is_marked, new_cell, cell)  # at unmarked positions the state does not change
             state = torch.where(is_marked, output_gate.sigmoid() * new_cell.tanh(), state)
             step_states[step] = torch.where(is_marked, state, torch.zeros_like(state))
         outputs.append(torch.stack([step_states[step] for step in range(inputs.shape[1])], 1))
     return torch.cat(outputs, -1)
 
 
-_AUTOCAST_DEVICES = ("cpu", "cuda", "mps")  # devices that know half precision
+_AUTOCAST_DEVICES = ("cpu", "cuda", "mps")  # device types with half precision
 _LSTM_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

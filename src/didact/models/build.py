@@ -1,4 +1,4 @@
-"""From a name to an untrained model that fits a data set."""
+"""Untrained models for a data set, from a name."""
 
 from collections.abc import Sequence
 
@@ -25,9 +25,10 @@ def build_model(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Model:
-    """An untrained model for the data: native by spec, or a pretrained base with a new head.
+    """An untrained model for the data: a native one, or a pretrained base with a new head.
 
-    A base is a hub name, a folder, or `minilm`.
+    `spec` is a native spec such as `native(layers=2)`, or a base: a hub name, a folder, or `minilm`. The seed decides
+    the random weights; torch's generator is left as it was. A pretrained base is checked (`models.selfcheck`).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -54,11 +55,12 @@ def build_model(
             revision=revision,
             trust_remote_code=trust_remote_code,
         )
-        check_model(model)  # before it is trained for hours
+        check_model(model)  # before hours of training
         return model
 
 
 def is_native(spec: str) -> bool:
+    """True if `spec` names a native architecture, with or without options."""
     return spec in MODELS or ("(" in spec and parse_spec(spec).name in MODELS)
 
 
@@ -75,10 +77,12 @@ def native_model(
     patch: int = 8,
     reader: TextReader | None = None,
 ) -> NativeModel:
-    """An untrained native model that reads the rows. `source` and `split` name them in errors; `patch` is for images.
+    """An untrained native model that reads these rows. Draws its weights from torch's generator.
 
-    Without a `reader`, the model reads words of the rows or pieces of the base that `embeddings` names. Draws the
-    weights from torch's generator.
+    - `source` and `split` name the rows in error messages.
+    - `patch`: side of the square patches of images, in pixels.
+    - `reader`: how texts become tokens. By default words of the rows, or the tokens of the base that the option
+      `embeddings` names.
     """
     parsed = parse_spec(spec) if isinstance(spec, str) else spec
     model_class: type[NativeModel] = MODELS.load(parsed.name)
@@ -102,7 +106,7 @@ def native_model(
 
 
 def _text_reader(rows: Sequence[Row], embeddings: object) -> TextReader:
-    # What is no name of a base is left to the model, which says what the option takes.
+    # Any other value is left to the model, whose error says what the option accepts.
     if not isinstance(embeddings, str) or embeddings in (LEARNED, TEACHER, "base", ""):
         return WordTokenizer.from_rows(rows)
     return base_reader(embeddings)

@@ -1,4 +1,4 @@
-"""What all native models share: how they read rows, answer, and are kept."""
+"""The base class of native models: reading rows, checking options, saving and loading."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,30 +23,30 @@ UNIFORM: Final = "uniform"
 
 
 class NativeModel(Model):
-    """A small model of our own. Its options are the keyword arguments it was built with."""
+    """A small model of didact's own. `options` are the keyword arguments that it was built with."""
 
     library = "native"
 
     architecture: ClassVar[str]
-    version: ClassVar[int] = 1  # part of every key: raise it when the same options and weights give other numbers
+    version: ClassVar[int] = 1  # part of every key: increase it if the same options and weights give other numbers
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__()
         if not _supports(self.architecture, task):
             alternatives = [name for name in MODELS if _supports(name, task)]
             raise UnsupportedError(
-                f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, alternatives))}, "
+                f"Model {self.architecture!r} does not support {task}. Choose {' or '.join(map(repr, alternatives))}, "
                 "or a Hugging Face model."
             )
         if type(self).__module__.startswith("didact."):
             for name, value in options.items():
                 _check_option(self.architecture, name, value)
-        else:  # of another package: what its annotations say
+        else:  # of another package: its annotations define the types
             check_option_types(options, type(self), of=f"model {self.architecture!r}")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
-        # Learned attention goes without saying: models kept before there was a choice are still known by their hash.
+        # The default is left out, so that models saved before this option existed keep their fingerprint.
         self.options = {name: value for name, value in options.items() if (name, value) != ("attention", LEARNED)}
         self.name = self.architecture
         self.outputs = task.width(self.classes)
@@ -57,7 +57,7 @@ class NativeModel(Model):
 
     @property
     def is_portable(self) -> bool:  # type: ignore[override]
-        """Other machines may not have the folder of its embeddings."""
+        """False if the embeddings come from a local folder, which another machine may not have."""
         words = getattr(self, "words", None)
         return not (isinstance(words, FrozenWordEmbeddings) and Path(words.base).is_dir())
 
@@ -71,7 +71,7 @@ class NativeModel(Model):
         wrong = next((row for row in rows if len(row.texts) not in allowed), None)
         if wrong is not None:
             raise ShapeError(
-                f"Model {self.name!r} does {self.task}, which reads {' and '.join(self.task.segments)}; "
+                f"The task of model {self.name!r} is {self.task}, which reads {' and '.join(self.task.segments)}; "
                 f"row {wrong.id!r} has {len(wrong.texts)} texts."
             )
         batch = self.reader.encode(rows, max_length=self.max_length if self.truncate else None)
@@ -90,7 +90,7 @@ class NativeModel(Model):
             "truncate": self.truncate,
             "max_length": self.max_length,
         }
-        if self.version != 1:  # models of version 1 are described as before there were versions
+        if self.version != 1:  # left out for version 1, as before there were versions
             config |= {"version": self.version}
         words = getattr(self, "words", None)
         return config | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else config
@@ -108,7 +108,7 @@ class NativeModel(Model):
         token = self.reader.special_token_id(name)
         if token is None:
             raise UnsupportedError(
-                f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."
+                f"Baseline {name!r} needs a token that model {self.name!r} does not have. Choose baseline 'zero'."
             )
         return token
 
@@ -124,7 +124,7 @@ class NativeModel(Model):
 
 
 def load_native(folder: Path) -> NativeModel:
-    """The native model kept in a folder."""
+    """Load a native model from a folder, in evaluation mode. Raises a `RecordError` if a file is missing or damaged."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         _check_config(config)
@@ -141,9 +141,9 @@ def load_native(folder: Path) -> NativeModel:
 
 
 def build_native(config: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
-    """A model with these `facts`, and weights drawn from torch's generator.
+    """A model as described by `config` (see `facts`), with random weights from torch's generator.
 
-    `vectors` are the frozen word embeddings of a student that reads with those of its teacher.
+    `vectors`: frozen word embeddings of a student that uses those of its teacher.
     """
     model_class: type[NativeModel] = MODELS.load(config["architecture"])
     reader = reader_from(config["reader"])
@@ -155,15 +155,15 @@ def build_native(config: Mapping[str, Any], vectors: Tensor | None = None) -> Na
     words = getattr(model, "words", None)
     if isinstance(words, FrozenWordEmbeddings) and words.hash != config.get("table"):
         raise RecordError(
-            f"A {model.architecture!r} was built on the word embeddings of {words.base!r}, table "
-            f"{config.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "
-            "train the model again."
+            f"A {model.architecture!r} was trained with the word embeddings of {words.base!r} (hash "
+            f"{config.get('table')}), which have changed since (now {words.hash}). Restore that base, or train the "
+            "model again."
         )
     return model
 
 
 def _supports(architecture: str, task: Task) -> bool:
-    """Whether the architecture lists the task, or one that resembles it."""
+    """True if the registry lists the task for the architecture, or a task that it resembles."""
     supported = MODELS[architecture].tasks
     return task.name in supported or any(
         name in supported and task.resembles(supported_task) for name, supported_task in TASKS.items()
@@ -171,9 +171,9 @@ def _supports(architecture: str, task: Task) -> bool:
 
 
 def _check_config(config: Any) -> None:
-    """A ValueError that names the first field of a config.json whose value is not of its type."""
+    """Raise a `ValueError` that names the first field of a config.json with a value of the wrong type."""
     if not isinstance(config, dict):
-        raise ValueError("it holds no object")
+        raise ValueError("it contains no object")
     classes, max_length = config.get("classes"), config.get("max_length", 1)
     reader_config = config.get("reader")
     reader_config = reader_config if isinstance(reader_config, dict) else {}
@@ -199,7 +199,7 @@ def _is_string_list(value: object) -> bool:
 
 
 def _check_option(architecture: str, name: str, value: object) -> None:
-    """Of our own models: counts are whole numbers from 1, shares from 0 to below 1, switches true or false."""
+    """Raise an `OptionError` for a value that an option of our own architectures does not accept."""
     if name == "dropout":
         is_valid, requirement = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
     elif name == "mix":
@@ -210,10 +210,10 @@ def _check_option(architecture: str, name: str, value: object) -> None:
     elif name == "attention":
         is_valid, requirement = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":
-        # The word "base" stands for the teacher's base, which only `student_init` knows.
+        # "base" stands for the teacher's base, and `student_init` replaces it by its name.
         is_valid = isinstance(value, str) and value not in ("", "base")
         requirement = (
-            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with "
+            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it uses "
             "(minilm, a folder, a name)"
         )
     else:
@@ -223,6 +223,6 @@ def _check_option(architecture: str, name: str, value: object) -> None:
 
 
 def mean_over(states: TokenVectors, mask: TokenMask) -> Float[Tensor, "batch dim"]:
-    """The mean state of the marked positions; zero where none is marked."""
+    """The mean state over the marked positions of each row; zero for a row without any."""
     weights = mask.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp_min(1)

@@ -1,4 +1,4 @@
-"""What models share that pool the states of their words, by mean or by additive attention, and compare two texts."""
+"""The base class of models that pool word states by the mean or by additive attention, one vector per text."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
@@ -17,12 +17,14 @@ from didact.models.tokenizer import PatchReader, Reader
 
 
 class PoolingModel(NativeModel):
-    """Word embeddings, states made of them, one pooled state per text, a linear head.
+    """Word embeddings, layers of states, one pooled state per text, and a linear head.
 
-    Two texts go through the same encoder apart and meet as [c1, c2, |c1 − c2|, c1 · c2]; a reading task has a start
-    and an end logit per word instead. There are no special tokens. A model that `attends` pools by additive attention:
-    linear, tanh, linear without bias, softmax (Neely et al., 4.2). With the option `attention="uniform"` all words of a
-    text weigh alike.
+    The two texts of a pair go through the same encoder separately, and the head reads [c1, c2, |c1 − c2|, c1 · c2]. In
+    a reading task, the head gives a start and an end logit per word instead. There are no special tokens.
+
+    If `attends` is true, pooling is additive attention: linear, tanh, linear without bias, softmax (Neely et al.,
+    section 4.2); with the option `attention="uniform"` all words of a text have the same weight. Otherwise it is the
+    mean. A subclass defines `_layers` and `_states`.
     """
 
     attends: bool = False
@@ -40,16 +42,19 @@ class PoolingModel(NativeModel):
         self.layers = self._layers()
         self.dropout = nn.Dropout(options["dropout"])
         self.score = self._scorer(width) if self.attends else None
-        # A regression may rate one text or two; one is compared with nothing (zeros).
+        # A regression of pairs also accepts single texts: the second vector is then zero.
         self.encodes_pairs = len(task.segments) == 2 and not task.is_per_token
         self.head = nn.Linear(4 * width if self.encodes_pairs else width, self.outputs)
 
     @abstractmethod
-    def _layers(self) -> nn.ModuleList: ...
+    def _layers(self) -> nn.ModuleList: ...  # between embeddings and pooling; called once, by __init__
 
     @abstractmethod
     def _states(self, embeddings: TokenVectors, sequence_masks: Sequence[TokenMask]) -> list[TokenVectors]:
-        """The embeddings and the states of every layer. Each part of the positions is read as if alone."""
+        """The embeddings and the output of every layer.
+
+        Each of the `sequence_masks` marks positions that are encoded as one sequence, independently of the others.
+        """
 
     def _top(self, states: list[TokenVectors]) -> TokenVectors:
         """The states that are pooled."""
@@ -66,11 +71,11 @@ class PoolingModel(NativeModel):
     @property
     def attention_fault(self) -> str:
         return (
-            "which has none" if self.score is None else "which has only the attention it pools with ('mean', 'reading')"
+            "which has no attention" if self.score is None else "which has only pooling attention ('mean', 'reading')"
         )
 
     def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:  # noqa: ARG002
-        """The word embeddings: nothing lies between them and the first layer."""
+        """The word embeddings, which are also the input of the first layer."""
         return self.words(batch.tokens)
 
     def run(
@@ -94,7 +99,7 @@ class PoolingModel(NativeModel):
         )
 
     def _sequence_masks(self, batch: Batch) -> list[TokenMask]:
-        """The positions that are read as one sequence: each text apart, or for reading everything."""
+        """Masks of the positions that are encoded as one sequence: one per text of a pair, otherwise one for all."""
         if self.encodes_pairs:
             return [batch.segments == 0, batch.segments == 1]
         return [batch.mask]
@@ -108,8 +113,8 @@ class PoolingModel(NativeModel):
         else:
             scores = self.score(states)[..., 0]
             if self.options.get("attention") == UNIFORM:
-                scores = scores * 0.0  # not new zeros: who asks for their gradients gets some
-            # One head, one query per text: the very tensor the texts are pooled with.
+                scores = scores * 0.0  # stays in the graph, so that gradients exist
+            # One head and one query per text. The recorded tensor is the one that pools.
             weights = torch.stack([softmax_over(scores, mask) for mask in sequence_masks], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
@@ -119,7 +124,7 @@ class PoolingModel(NativeModel):
         return self.head(pooled[0]), attention
 
     def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, object]:
-        # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
+        # Weights sum to 1 per text, so over the row they sum to the number of texts that are not empty.
         totals = weights.sum((1, 2))
         distribution = totals / totals.sum(-1, keepdim=True).clamp_min(1)
         has_mass = batch.mask & (distribution > 0)

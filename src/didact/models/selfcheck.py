@@ -1,7 +1,7 @@
-"""Checks of a Hugging Face model on two short rows: what didact computes is what transformers answers.
+"""Checks of a Hugging Face model on two short rows: didact must compute the answers that transformers computes.
 
-`check_model` compares answers; `measured_reading` and `attention_source` measure where the head pools and whether
-attention can be recorded. Both depend on the configuration alone and are kept per process.
+`check_model` compares answers. `measure_pooling_position` and `attention_source` measure where the head pools and
+whether attention can be recorded; their results depend only on the configuration and are cached per process.
 """
 
 import json
@@ -26,9 +26,9 @@ from didact.models.probe_rows import probe_batch
 
 _TOLERANCE: Final = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 _LEAST_SCALE: Final = 0.1  # of logits; below it, differences are absolute
-# Settings of attention that works on chunks of tokens, far longer than the rows of this check.
+# Settings of chunked attention. Chunks are far longer than the rows of this check, which would not reveal it.
 _CHUNKS: Final = ("lsh_attn_chunk_length", "local_attn_chunk_length", "block_per_row")
-_CAPTURING: Final = "_output_capturing_hooks_installed"  # transformers' mark of a model that has its hooks
+_CAPTURING: Final = "_output_capturing_hooks_installed"  # transformers sets it on modules with its hooks
 
 _POOLING_POSITIONS: dict[str, PoolingPosition] = {}
 _ATTENTION_SOURCES: dict[str, "AttentionSource"] = {}
@@ -37,17 +37,17 @@ _CHECKED: set[str] = set()
 
 @dataclass(frozen=True)
 class AttentionSource:
-    """How a model's attention is had: recorded by our function, or returned by the model; or why it is not."""
+    """Where attention comes from: our attention function (default), the model's output (`is_returned`), or `fault`."""
 
     is_returned: bool = False
     fault: str | None = None
 
 
 def check_model(model: HuggingFaceModel) -> None:
-    """Refuse a model whose answers change with padding, with embeddings as inputs, or with recorded attention.
+    """Raise an `UnsupportedError` if padding, embeddings as inputs, or recording attention change the answers.
 
-    Answers in a batch, from the embeddings up, are compared with each row's alone, from token ids, with the model's
-    own attention; so are the states of the last layer, because logits that saturate would hide a difference.
+    Compares the logits of a padded batch, computed from embeddings, with those of each row alone, computed from token
+    ids by an unmodified call. Also compares the states of the last layer, because saturated logits hide differences.
     Models of equal configuration and weights are checked once per process. The model is left as it was.
     """
     _check_chunks(model)
@@ -76,7 +76,7 @@ _COMPARISONS: Final[tuple[tuple[InputLevel, bool, str], ...]] = (
 
 
 def _reference_logits(model: HuggingFaceModel, batch: Batch, row: int) -> Tensor:
-    """One row's logits from transformers itself, as wide as the batch."""
+    """The logits of one row from an unmodified call, padded to the length of the batch."""
     row_batch = batch.select([row])
     logits = model.reference_logits(row_batch)
     padding = batch.tokens.shape[1] - row_batch.tokens.shape[1]
@@ -84,7 +84,7 @@ def _reference_logits(model: HuggingFaceModel, batch: Batch, row: int) -> Tensor
 
 
 def _batch_logits(model: HuggingFaceModel, batch: Batch, at: InputLevel, *, recorded: bool) -> Tensor:
-    """Logits of a batch. Embeddings are used twice, so that a model that changes them in place is noticed."""
+    """Logits of a batch from embeddings. `recorded` runs twice, to reveal models that change embeddings in place."""
     embeddings = model.embed(batch, at=at)
     for _ in range(2 if recorded else 1):
         recorder = AttentionRecorder((), batch, "first") if recorded else None
@@ -94,7 +94,7 @@ def _batch_logits(model: HuggingFaceModel, batch: Batch, at: InputLevel, *, reco
 
 @contextmanager
 def _last_states(model: HuggingFaceModel) -> Iterator[list[Tensor]]:
-    """The outputs of the last layer, one tensor per pass."""
+    """The outputs of the last layer inside the context, one tensor per call."""
     states: list[Tensor] = []
 
     def keep(_: nn.Module, __: Any, output: Any) -> None:
@@ -108,9 +108,9 @@ def _last_states(model: HuggingFaceModel) -> Iterator[list[Tensor]]:
 def _check_states(
     model: HuggingFaceModel, states: list[Tensor], reference_states: list[Tensor], batch: Batch, description: str
 ) -> None:
-    """Compare the last pass, row by row at real tokens, where layers give one state per token.
+    """Compare the states of the last pass at real tokens, row by row, if layers return one state per token.
 
-    Not of quantised models, which round by the largest number of a batch.
+    Quantised models are left out, because they round relative to the largest number of a batch.
     """
     if (
         _is_quantised(model)
@@ -119,7 +119,7 @@ def _check_states(
         or states[-1].shape[:2] != batch.tokens.shape
     ):
         return
-    calls = len(reference_states) // len(batch)  # one module may be called for several layers
+    calls = len(reference_states) // len(batch)  # one module may serve as several layers
     for row, reference in enumerate(reference_states[calls - 1 :: calls]):
         length = int(batch.lengths[row])
         if reference.shape[:2] == (1, length):
@@ -128,10 +128,10 @@ def _check_states(
 
 def _check_equal(model: HuggingFaceModel, values: Tensor, reference: Tensor, description: str) -> None:
     if values.shape != reference.shape:
-        raise _refusal(model, f"{description} have the shape {tuple(values.shape)}, not {tuple(reference.shape)}")
+        raise _refusal(model, f"{description} have the shape {tuple(values.shape)} instead of {tuple(reference.shape)}")
     finite = reference.isfinite() & values.isfinite()
     if not bool(((reference == values) | finite | (reference.isnan() & values.isnan())).all()):
-        raise _refusal(model, f"{description} are infinite or undefined, and those of a row alone are not")
+        raise _refusal(model, f"{description} are infinite or NaN, and those of a row alone are not")
     if not bool(finite.any()):
         return
     difference = float((values - reference)[finite].abs().max())
@@ -147,9 +147,9 @@ def _refusal(model: HuggingFaceModel, fault: str) -> UnsupportedError:
 
 
 def tolerance(model: HuggingFaceModel) -> float:
-    """What answers may differ by, relative to the largest logit. Quantised weights are as coarse as bfloat16.
+    """The tolerated difference of answers, relative to the largest logit. Quantised weights count as bfloat16.
 
-    Not below 1e-6 in float64: many architectures compute norms and rotations in float32 whatever they are given.
+    In float64 it is 1e-6, because many architectures compute norms and rotations in float32 anyway.
     """
     if _is_quantised(model):
         return _TOLERANCE[torch.bfloat16]
@@ -170,7 +170,7 @@ def _check_chunks(model: HuggingFaceModel) -> None:
         raise _refusal(
             model,
             f"its attention works on blocks of tokens ({', '.join(sparse)}), so that answers to long texts depend on "
-            "how far a batch is padded",
+            "the padding of the batch",
         )
 
 
@@ -178,7 +178,7 @@ def _check_chunks(model: HuggingFaceModel) -> None:
 
 
 def measure_pooling_position(model: HuggingFaceModel) -> PoolingPosition:
-    """Where the head pools, from the gradient of the logits of two rows alone at their last hidden states."""
+    """Where the head pools, from the gradients of two rows' logits with respect to their last hidden states."""
     key = _key(model)
     if key in _POOLING_POSITIONS:
         return _POOLING_POSITIONS[key]
@@ -202,19 +202,22 @@ def _position_weights(model: HuggingFaceModel, row_batch: Batch) -> Tensor | Non
     try:
         return position_weights(model.model, model.layers_in_order[-1], lambda: model.reference_logits(row_batch))
     except (NotImplementedError, RuntimeError):
-        model.reference_logits(row_batch)  # raises what has nothing to do with gradients
+        model.reference_logits(row_batch)  # raises any error that is not about gradients
         return None
 
 
 def _warn_about_padding_once(model: HuggingFaceModel, batch: Batch) -> None:
-    """One pass from embeddings: transformers warns, once per process, of padding that didact does not let it read."""
+    """Run one pass, so that transformers gives its warning about padding now, while warnings are silenced.
+
+    It warns once per process that a causal classifier would pool padding. didact prevents that.
+    """
     model._pooling_position = "last"
     with torch.no_grad():
         model.call_transformers(model.embed(batch), batch)
 
 
 def _pooling_by_answers(model: HuggingFaceModel, batch: Batch) -> PoolingPosition:
-    """Without gradients (quantised weights): the last real token, if answers in a batch are right only from there."""
+    """The pooling position without gradients (quantised weights): `last` if only then batched answers are right."""
     with torch.no_grad():
         reference = torch.cat([_reference_logits(model, batch, row) for row in range(len(batch))])
         for position in ("unknown", "last"):
@@ -231,10 +234,9 @@ def _pooling_by_answers(model: HuggingFaceModel, batch: Batch) -> PoolingPositio
 
 
 def attention_source(model: HuggingFaceModel) -> AttentionSource:
-    """Whether every layer's attention is recorded, and equals what the model itself returns where it does.
+    """Whether the attention of every layer can be recorded, and equals what the model returns (if it does).
 
-    Only what the check finds is cached. Any other error (a GPU that is out of memory) is raised, and the next call
-    checks again.
+    Only results are cached. Any other error (such as a GPU out of memory) is raised, and the next call checks again.
     """
     key = _key(model)
     if key not in _ATTENTION_SOURCES:
@@ -242,7 +244,7 @@ def attention_source(model: HuggingFaceModel) -> AttentionSource:
             batch = probe_batch(model)
             try:
                 _ATTENTION_SOURCES[key] = _check_recording(model, batch)
-            except UnsupportedError as error:  # the model passes an argument that our attention function does not know
+            except UnsupportedError as error:  # an argument that our attention function does not implement
                 _ATTENTION_SOURCES[key] = AttentionSource(fault=str(error).rstrip("."))
     return _ATTENTION_SOURCES[key]
 
@@ -282,11 +284,17 @@ def _check_recording(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
 
 
 def _returned_attentions(model: HuggingFaceModel, words: Tensor, batch: Batch) -> tuple[Tensor, ...] | None:
-    """The probabilities that the model returns itself, with its eager attention, where they are per pair of tokens."""
+    """The attention probabilities from `output_attentions=True` and eager attention, if they are per pair of tokens."""
     try:
         with attention_implementation(model.model, "eager"):
             output = model.call_transformers(words, batch, returns_attention=True)
-    except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError):  # it has none to return
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+    ):  # the model cannot return attention
         return None
     attentions = getattr(output, "attentions", None) or ()
     length = batch.tokens.shape[1]
@@ -298,7 +306,7 @@ def _returned_attentions(model: HuggingFaceModel, words: Tensor, batch: Batch) -
 
 
 def _attention_difference(recorded: Tensor, returned: Tensor, batch: Batch) -> float:
-    """The largest difference of probabilities among real tokens. What attention sinks take is left out."""
+    """The largest difference of probabilities at real tokens, both normalised without attention sinks."""
     real = batch.mask[:, None, None, :].expand(recorded.shape[:4])
     returned_rows = returned[real]
     total = returned_rows.sum(-1, keepdim=True)
@@ -318,7 +326,7 @@ def _key(model: HuggingFaceModel) -> str:
 
 
 def _weights_key(model: HuggingFaceModel) -> str:
-    """The first and last number of every weight: reading all of a large model would cost more than the check."""
+    """The first and last number of every weight: hashing all of a large model would cost more than the check."""
     ends = []
     for parameter in model.model.parameters():
         if parameter.device.type == "meta" or not parameter.numel():
@@ -330,8 +338,8 @@ def _weights_key(model: HuggingFaceModel) -> str:
 
 @contextmanager
 def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
-    """Evaluation mode, and all generators come back as they were; nothing is logged, no warning is raised."""
-    state = np.random.get_state()  # some models draw from it
+    """Evaluation mode without logs and warnings. Afterwards modes, hooks and random generators are as before."""
+    state = np.random.get_state()  # some models use numpy's generator
     hooks = [(module, set(module._forward_hooks)) for module in model.model.modules()]
     unhooked = [module for module, _ in hooks if not getattr(module, _CAPTURING, False)]
     devices = {parameter.device for parameter in model.model.parameters() if parameter.device.type == "cuda"}
@@ -347,7 +355,7 @@ def _undisturbed(model: HuggingFaceModel) -> Iterator[None]:
             yield
     finally:
         np.random.set_state(state)
-        for module, hooks_before in hooks:  # transformers leaves hooks in a model that was asked for its attention
+        for module, hooks_before in hooks:  # transformers leaves hooks in a model after output_attentions=True
             for key in set(module._forward_hooks) - hooks_before:
                 del module._forward_hooks[key]
         for module in unhooked:

@@ -1,4 +1,4 @@
-"""How native models read rows: words of a vocabulary built from data, pieces of a base model, or square patches."""
+"""How native models read rows: words of a vocabulary from data, tokens of a base model, or square patches."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from didact.errors import OptionError, ShapeError
 
 PADDING, UNKNOWN, FIRST, SEPARATOR, MASK = range(5)
 _SPECIAL: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_ENCODE_BATCH: Final = 4096  # texts tokenised together while a vocabulary is restricted
+_ENCODE_BATCH: Final = 4096  # texts tokenised in one call while a vocabulary is restricted
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,15 @@ class WordTokenizer:
     def from_rows(
         cls, rows: Iterable[Row], *, min_count: int = 1, max_words: int = 50_000, special: bool = True
     ) -> "WordTokenizer":
-        """A vocabulary of the words that occur at least `least` times, the `most` frequent ones; ties by spelling."""
+        """A vocabulary of the words with at least `min_count` occurrences, at most the `max_words` most frequent ones.
+
+        Ties are ordered by spelling. Raises an `OptionError` if the rows have no words.
+        """
         counts = Counter(
             text[span.start : span.end].lower() for row in rows for text in row.texts for span in words(text)
         )
         if not counts:
-            raise OptionError("A vocabulary cannot be built: the rows hold no words.")
+            raise OptionError("A vocabulary cannot be built, because the rows have no words.")
         frequent = [word for word, count in counts.items() if count >= min_count]
         return cls((*_SPECIAL, *sorted(frequent, key=lambda word: (-counts[word], word))[:max_words]), special)
 
@@ -51,7 +54,7 @@ class WordTokenizer:
         return len(self.vocabulary)
 
     def pieces(self, row: Row, *, max_length: int | None = None) -> TokenizedRow:
-        """One piece per word. `longest` cuts the end off the longest text first."""
+        """One token per word. `max_length` truncates the longest text first."""
         tokens = [
             [(self._token_id(text[span.start : span.end]), span.start, span.end) for span in words(text)]
             for text in row.texts
@@ -74,13 +77,14 @@ class WordTokenizer:
 
 @dataclass(frozen=True)
 class PieceReader:
-    """The pieces of a base model's fast tokenizer, each text cut by itself: `tokenizer` is that tokenizer as JSON.
+    """The tokens of a base model's fast tokenizer, each text tokenized separately.
 
-    With `special`, rows read [CLS] first [SEP] second [SEP], with the base's own tokens for it, or those it begins and
-    ends a text with; what a base has not is left out.
-
-    With `ids` the vocabulary is restricted to these pieces: a token number is a position in `ids`, and every other
-    piece becomes the unknown token. `vectors` are the embeddings of these pieces; they are stored apart from `facts`.
+    - `tokenizer`: the tokenizer as JSON.
+    - `special`: rows read [CLS] first [SEP] second [SEP], with the base's tokens for these, or its tokens for the
+      begin and end of a text. Tokens that the base lacks are left out.
+    - `ids`: restricts the vocabulary to these tokens of the base. A token's number is then its index in `ids`, and
+      every other token becomes the unknown token.
+    - `vectors`: the embeddings of the tokens in `ids`. They are not part of `facts`.
     """
 
     tokenizer: str = field(repr=False)
@@ -95,9 +99,9 @@ class PieceReader:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, *, special: bool = True) -> "PieceReader":
-        """The reader that cuts as a fast tokenizer of transformers does."""
+        """A reader that tokenizes as a fast tokenizer of transformers."""
         backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-        backend.no_truncation()  # how it was called last, not what it is
+        backend.no_truncation()  # state of its last call
         backend.no_padding()
 
         def token(*names: str) -> int | None:
@@ -123,18 +127,18 @@ class PieceReader:
 
     @cached_property
     def _positions(self) -> Mapping[int, int]:
-        """The position of each piece in `ids`."""
+        """The index of each token of the base in `ids`."""
         return {piece: position for position, piece in enumerate(self.ids or ())}
 
     def _token_id(self, piece: int | None) -> int | None:
-        """The token number of a piece of the base; None if it is None."""
+        """The number of a token of the base in this reader. None stays None."""
         if piece is None or self.ids is None:
             return piece
         unknown = 0 if self.unk is None else self._positions[self.unk]
         return self._positions.get(piece, unknown)
 
     def restricted(self, rows: Sequence[Row]) -> "PieceReader":
-        """The same reader with a vocabulary of the pieces that occur in `rows`, and the special tokens."""
+        """This reader with its vocabulary restricted to the tokens that occur in `rows`, and the special tokens."""
         special = [self.pad, self.unk, self.cls, self.sep, self.mask]
         used = {piece for piece in special if piece is not None}
         texts = [text for row in rows for text in row.texts]
@@ -144,17 +148,17 @@ class PieceReader:
         return replace(self, ids=tuple(sorted(used)))
 
     def pieces(self, row: Row, *, max_length: int | None = None) -> TokenizedRow:
-        """The row as the base's tokenizer cuts it. `longest` cuts the end off the longest text first."""
+        """The tokens of a row. `max_length` truncates the longest text first."""
         return self._pieces(
             row, [self._backend.encode(text, add_special_tokens=False) for text in row.texts], max_length
         )
 
     def encode(self, rows: Sequence[Row], *, max_length: int | None = None) -> Batch:
-        # All texts in one call: the tokenizer cuts them several times faster than one by one.
+        # One call for all texts is several times faster than one per text.
         texts = [text for row in rows for text in row.texts]
         encoded = iter(self._backend.encode_batch(texts, add_special_tokens=False))
         tokenized_rows = [self._pieces(row, [next(encoded) for _ in row.texts], max_length) for row in rows]
-        # Padding is masked everywhere: without a token for it, any will do.
+        # Padding is masked, so without a padding token any token will do.
         return text_batch(rows, tokenized_rows, padding=self._token_id(self.pad) or 0)
 
     def _pieces(self, row: Row, encoded: Sequence[Encoding], max_length: int | None) -> TokenizedRow:
@@ -195,7 +199,7 @@ class PatchReader:
 
     def __post_init__(self) -> None:
         if not isinstance(self.patch, int) or self.patch < 1:
-            raise OptionError(f"Option 'patch' must be a whole number from 1, not {self.patch!r}.")
+            raise OptionError(f"Option 'patch' must be an integer >= 1, got {self.patch!r}.")
         if self.height % self.patch or self.width % self.patch:
             raise OptionError(f"Patches of {self.patch} pixels do not tile an image of {self.height} x {self.width}.")
 
@@ -221,7 +225,7 @@ class PatchReader:
 
 @lru_cache(maxsize=4)
 def _parsed_tokenizer(tokenizer: str) -> tuple[Tokenizer, int]:
-    """A tokenizer, which nobody changes, and how many pieces it numbers. Kept: reading its JSON takes 0.2 s."""
+    """The tokenizer (not to be changed) and its number of tokens. Cached: parsing the JSON takes 0.2 s."""
     parsed = Tokenizer.from_str(tokenizer)
     return parsed, max(parsed.get_vocab(with_added_tokens=True).values()) + 1
 
@@ -229,10 +233,13 @@ def _parsed_tokenizer(tokenizer: str) -> tuple[Tokenizer, int]:
 def _concatenated(
     texts: Sequence[list[tuple[int, int, int]]], first: int | None, separator: int | None, *, max_length: int | None
 ) -> TokenizedRow:
-    """Texts as (token, start, end), behind the token `first` and each before the token `after`, cut to `longest`."""
+    """One row from its texts, given as (token, start, end).
+
+    Puts the token `first` before all texts and the token `separator` after each, and truncates to `max_length`.
+    """
     available = None if max_length is None else max_length - (first is not None) - len(texts) * (separator is not None)
     if available is not None and available < 1:
-        raise OptionError(f"A length of {max_length} leaves no room for words beside the special tokens.")
+        raise OptionError(f"A length of {max_length} leaves no room for words next to the special tokens.")
     while available is not None and sum(map(len, texts)) > available:
         max(texts, key=len).pop()
     entries = [] if first is None else [(first, -1, 0, 0)]
@@ -244,7 +251,7 @@ def _concatenated(
 
 
 def trim_whitespace(texts: Sequence[str], pieces: TokenizedRow) -> None:
-    """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
+    """Remove white space from the ends of each token's characters: some tokenizers include the space before a word."""
     for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
         if segment < 0 or start >= end:
             continue
@@ -256,11 +263,11 @@ def trim_whitespace(texts: Sequence[str], pieces: TokenizedRow) -> None:
 
 TextReader = WordTokenizer | PieceReader
 Reader = TextReader | PatchReader
-READERS: Final = ("words", "pieces", "patches")  # what `facts` call them
+READERS: Final = ("words", "pieces", "patches")  # their names in `facts`
 
 
 def reader_from(facts: Mapping[str, Any]) -> Reader:
-    """The reader whose `facts` these are."""
+    """The reader with these `facts`."""
     rest = {key: value for key, value in facts.items() if key != "kind"}
     if facts["kind"] == "patches":
         return PatchReader(**rest)
