@@ -238,7 +238,7 @@ class TestRequests:
     def test_no_rows_to_choose_the_epoch_by(self):
         data = small()
         empty = Dataset("empty", data.task, {**data.splits, "dev": Split("dev", ())}, data.classes)
-        with pytest.raises(TrainingError, match="one of them is empty"):
+        with pytest.raises(TrainingError, match="one of the two sets is empty"):
             train_teacher(empty, **QUICK)
 
     def test_things_that_are_no_teacher(self):

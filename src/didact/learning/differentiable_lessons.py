@@ -1,4 +1,4 @@
-"""What a student is sent by an explainer that is being learned: its parts weighed, on the student's positions."""
+"""Lessons from a learned explainer, with a graph to its parameters."""
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from didact.students.lesson import Lesson
 
 
 class DifferentiableLessons:
-    """What `mass_of` would make of the explainer's maps, with a graph to the explainer's parameters.
+    """Turns component scores into lessons: weighs components, normalises, and maps units to the student's positions.
 
-    The parts are scores of the teacher's units; where they go on the student's positions is worked out once.
+    The values equal those of `distribution_lesson` for the explainer's explanations, but with a graph to its
+    parameters. The components are scores of the teacher's units; their map to the student's positions is computed once.
     """
 
     def __init__(self, components: ComponentScores, batch: Batch, *, temperature: float, device: torch.device) -> None:
@@ -31,9 +32,9 @@ class DifferentiableLessons:
         self.temperature = temperature
 
     def __call__(self, explainer: ComponentMix, chosen: Int[Tensor, " chosen"], length: int) -> Lesson:
-        """The lesson of these rows, cut to the length of their batch."""
+        """The lesson of the chosen rows, for a batch of this length."""
         row_index, width = chosen.to(self.values.device), int(self.counts[chosen].max())
-        # p^(1/τ), renormalised; in logits, so that nothing underflows.
+        # p^(1/τ), renormalised. In logits nothing underflows.
         logits = explainer.logits(self.values[row_index, :, :width]) / self.temperature
         mass = softmax_over(logits, self.units[row_index, :width])
         arrived = self.crossing.select(chosen).apply(mass, length)

@@ -1,4 +1,4 @@
-"""The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
+"""The training loop of teachers and students: gradient clipping, early stopping, the best epoch on dev."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,10 +24,17 @@ from didact.viz.progress import Progress
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. `warmup` is a share of all steps; the rate then falls to a twentieth (`linear`) or stays
-    (`constant`). Training stops after `patience` epochs without a better measure on dev. `momentum` is SGD's.
-    `precision` is that of the forward pass in a step; weights, losses and what is answered stay single. With
-    `balanced` the measure on dev counts every class the same.
+    """The options of a training.
+
+    - `rate`: highest learning rate. `schedule`: then `linear` decay to a twentieth, or `constant`.
+    - `warmup`: share of all steps with a rising learning rate.
+    - `clip`: maximum norm of the gradient.
+    - `patience`: training stops after this many epochs without a better dev score.
+    - `momentum`: for the optimiser `sgd`.
+    - `precision`: of forward passes during training. Weights, losses and predictions are always single precision.
+    - `balanced`: whether every class counts the same in the dev score.
+
+    Raises an `OptionError` that lists all invalid values.
     """
 
     epochs: int = 10
@@ -65,10 +72,10 @@ class Training:
             if not is_valid
         ]
         if faults:
-            raise OptionError("The training cannot be done as asked: " + "; ".join(faults) + ".")
+            raise OptionError("Training options are invalid: " + "; ".join(faults) + ".")
 
     def facts(self) -> dict[str, object]:
-        """Everything about it, for keys and records; what was not there from the start is left out unless used."""
+        """All options, for keys and records. Later additions are left out at their defaults, so that keys stay."""
         options = asdict(self)
         if self.precision == SINGLE:
             del options["precision"]
@@ -79,7 +86,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left: mean training loss, and loss and measure on dev."""
+    """The result of an epoch: mean training loss, and loss and score (task measure) on dev."""
 
     number: int
     loss: float
@@ -88,17 +95,17 @@ class Epoch:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What makes one epoch better than another: the measure on dev, and of equal ones the lower loss."""
+        """For comparing epochs: the dev score, and among equal scores the lower dev loss."""
         return float(np.nan_to_num(self.dev_measure, nan=-1.0)), -self.dev_loss
 
 
 _OPTIMISERS = ("adamw", "adam", "sgd")
-_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # gradients and steps as they are
+_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # leaves gradients and steps unchanged
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows with the answers to learn, encoded once."""
+    """Encoded rows with the teacher's answers, and `goal`, the form of the answers that the task's loss takes."""
 
     rows: tuple[Row, ...]
     batch: Batch
@@ -109,7 +116,7 @@ class Examples:
     def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs, *, soft: bool = False) -> "Examples":
         if not rows:
             raise TrainingError(
-                "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
+                "Training needs rows to learn from and rows to choose the best epoch; one of the two sets is empty."
             )
         batch = model.encode(rows)
         return cls(rows, batch, outputs, outputs.task.training_targets(outputs, batch, soft=soft))
@@ -118,21 +125,21 @@ class Examples:
         return len(self.rows)
 
     def select(self, chosen: Int[np.ndarray, " chosen"]) -> "Examples":
-        """These examples, in this order."""
+        """The chosen examples, in this order."""
         index = torch.from_numpy(chosen)
         rows = tuple(self.rows[row] for row in chosen)
         return Examples(rows, self.batch.select(index), self.outputs.select(chosen), self.goal[index])
 
     def batches(self, batch_size: int) -> list["Examples"]:
-        """All of them in batches of similar length, longest first."""
+        """All examples in batches of similar length, longest first."""
         return [self.select(chosen) for chosen in length_batches(self.batch.lengths, batch_size)]
 
 
 @dataclass(frozen=True)
 class AuxiliaryLoss:
-    """A loss beside the task's own: what a strategy makes of the explanations of the training rows.
+    """The loss that a strategy adds to the task's: a function of the student's pass and the explanations (`lesson`).
 
-    The strategy's parameters are trained with the model's.
+    The parameters of the strategy are trained with those of the model.
     """
 
     strategy: Strategy
@@ -155,11 +162,14 @@ def fit(
     progress: bool = False,
     on_epoch_end: Callable[[Epoch], Any] = lambda _: None,
 ) -> list[Epoch]:
-    """Train the model in place; it ends with the weights of its best dev epoch, in evaluation mode.
+    """Train the model in place, and return its epochs. It ends in evaluation mode.
 
-    `keep="last"` leaves those of the last epoch: for a model that has learned from the dev rows too.
+    The model gets the weights of the epoch that is best on `dev`. With `keep="last"` it keeps those of the last epoch,
+    for a training set that includes the dev rows. `auxiliary` adds a loss to the task's. `on_epoch_end` is called with
+    each `Epoch`.
 
-    Two calls with one seed on one machine, with one number of threads, give the same bytes.
+    The same seed gives the same bytes on the same machine with the same number of threads. Raises a `TrainingError`
+    if the loss or a weight becomes NaN or infinite.
     """
     check_trainable(training.precision, model.device)
     steps = -(-len(train) // training.batch_size) * training.epochs
@@ -194,7 +204,7 @@ def fit(
             on_epoch_end(history[-1])
             progress_bar.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
             rank = history[-1].rank
-            # A lower loss at the same measure makes a better checkpoint, but is no reason to go on for ever.
+            # A lower loss at the same score makes a better checkpoint, but does not extend the training.
             epochs_without_gain = 0 if best_rank is None or rank[0] > best_rank[0] else epochs_without_gain + 1
             if best_rank is None or rank > best_rank:
                 best_rank = rank
@@ -214,9 +224,9 @@ def training_step(
     epoch: int,
     scaler: torch.amp.GradScaler | None = None,
 ) -> float:
-    """One step down the gradient of a loss, clipped; gives the loss. One that is no number stops with advice.
+    """One optimiser step with clipped gradients. Returns the loss, and raises a `TrainingError` if it is not finite.
 
-    With a `scaler` small gradients are kept through a pass in float16; a step whose gradients overflow is left out.
+    A `scaler` keeps small gradients from vanishing in float16, and skips a step whose gradients overflow.
     """
     if not torch.isfinite(loss):
         raise divergence_error(f"The loss became {loss.item()}", training, epoch)
@@ -231,31 +241,33 @@ def training_step(
 
 
 def check_finite(parameters: Iterable[Tensor], training: Training, epoch: int) -> None:
-    """An error if a weight is no longer a finite number: the last step of an epoch has no later loss to show it."""
+    """Raise a `TrainingError` if a weight is NaN or infinite: after the last step no further loss would show it."""
     if not all(parameter.isfinite().all() for parameter in parameters):
         raise divergence_error("Weights became NaN or infinite", training, epoch)
 
 
 def divergence_error(symptom: str, training: Training, epoch: int) -> TrainingError:
+    """The error of a training that diverged, with advice."""
     return TrainingError(
-        f"{symptom} in epoch {epoch}, and nothing is kept. The learning rate ({training.rate:g}) is probably too high: "
-        "lower it (learning_rate, --learning-rate)."
+        f"{symptom} in epoch {epoch}, and nothing is saved. The learning rate ({training.rate:g}) is probably too "
+        "high: lower it (learning_rate, --learning-rate)."
     )
 
 
 def best_epoch(history: Sequence[Epoch]) -> Epoch:
-    """The epoch whose weights `fit` leaves; of equal ones the first."""
+    """The epoch with the highest rank, the first of equal ones: `fit` keeps its weights."""
     return max(history, key=lambda epoch: epoch.rank)
 
 
 def predict_examples(model: Model, batches: Sequence[Examples]) -> Outputs:
-    """What the model answers to encoded rows, in the order of the parts."""
+    """The model's answers to encoded rows, in the order of the batches."""
     with torch.no_grad():
         outputs = [model.outputs_of(examples.rows, examples.batch, _logits(model, examples)) for examples in batches]
     return Outputs.joined(outputs)
 
 
 def make_optimiser(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    """The fused optimiser that the options name: SGD, Adam or AdamW."""
     if training.optimiser == "sgd":
         return torch.optim.SGD(
             parameters, lr=training.rate, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
@@ -265,7 +277,7 @@ def make_optimiser(parameters: list[nn.Parameter], training: Training) -> torch.
 
 
 def learning_rate_factor(step: int, steps: int, training: Training) -> float:
-    """Linear warm-up, then linear decay to a twentieth, or none."""
+    """The factor of the learning rate in a step: linear warm-up, then linear decay to a twentieth, or constant."""
     warmup_steps = max(1, round(training.warmup * steps)) if training.warmup else 0
     if step < warmup_steps:
         return (step + 1) / warmup_steps
@@ -284,6 +296,7 @@ def _loss(
 
 
 def goal_to_device(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
+    """The goal on the model's device; floating-point goals in the model's precision."""
     if goal.is_floating_point():  # some devices have no double precision
         goal = goal.to(next(model.parameters()).dtype)
     return goal.to(model.device)
@@ -294,7 +307,7 @@ def _logits(model: Model, examples: Examples) -> Float[Tensor, "row *output"]:
 
 
 def evaluate_dev(model: Model, batches: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
-    """Loss and measure on dev, in one pass."""
+    """Mean loss and score on dev, in one pass."""
     total_loss, outputs = 0.0, []
     with torch.no_grad():
         for examples in batches:
@@ -306,17 +319,18 @@ def evaluate_dev(model: Model, batches: Sequence[Examples], *, balanced: bool = 
 
 
 def epoch_batches(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
-    """The batches of an epoch, in random order; the seed and the epoch decide them."""
+    """Batches of row indices in random order, decided by the seed and the epoch."""
     generator = numpy_generator(training.seed, "order", epoch)
     return shuffled_batches(batch.lengths, training.batch_size, generator, window=16)
 
 
 def cuda_devices(model: Model) -> list[torch.device]:
+    """The devices whose random generators `torch.random.fork_rng` has to save besides the CPU's."""
     return [model.device] if model.device.type == "cuda" else []
 
 
 def predict_in_order(student: Model, test: Examples) -> Outputs:
-    """The student's answers in the order of the test rows."""
+    """The student's answers, in the order of the test rows."""
     outputs = predict_examples(student, test.batches(256))
     index_of = {row_id: index for index, row_id in enumerate(outputs.ids)}
     return outputs.select(np.array([index_of[row.id] for row in test.rows], dtype=np.int64))

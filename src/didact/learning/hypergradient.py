@@ -1,10 +1,14 @@
-"""How an explanation should change so that a student, one step later, answers better. Two exact ways to find out.
+"""The hypergradient: derivative of the student's outer loss, after one training step, by the explainer's parameters φ.
 
-The explainer's parameters φ enter a student's step only through what is sent: g(φ) = ∇θ [L_sim(θ) + L_expl(θ, φ)]. With
-θ' = θ − Δ(g) and v = ∇L_sim(θ') on other rows, dL_sim/dφ = −⟨∂g/∂φ, u⟩ with u = (∂Δ/∂g)ᵀ v. `double` takes the gradient
-of g by a second backward pass. `forward` and `difference` take the slope of ∂L_expl/∂φ along u instead, by a
-forward-mode pass, or by a plain one a little further along: no second graph, and no second derivatives of the student
-(docs/decisions/013-smat.md).
+φ enters the student's step only through the explanation loss: g(φ) = ∇θ [L_sim(θ) + L_expl(θ, φ)]. The optimiser steps
+to θ' = θ − Δ(g). With v = ∇L_sim(θ') on other rows and u = (∂Δ/∂g)ᵀ v, the hypergradient is dL_sim/dφ = −⟨∂g/∂φ, u⟩.
+Three routes compute it:
+
+- `double`: a second backward pass through g.
+- `forward`: the directional derivative of ∂L_expl/∂φ along u, by forward-mode differentiation.
+- `difference`: the same, by a finite difference. It needs no second derivatives of the student and no second graph.
+
+docs/decisions/013-smat.md compares them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,21 +25,21 @@ from didact.errors import OptionError
 Weights: TypeAlias = Mapping[str, Tensor]
 Route = Literal["double", "forward", "difference"]
 ROUTES: Final = get_args(Route)
-# How far a difference goes, as a length in the space of all weights. Its error falls with it until rounding takes over:
-# in single precision 0.1 to 2 % of the result is left, tried on students of three kinds; in double, 1e-6.
-_HAVE_DOUBLE: Final = ("cpu", "cuda")  # devices; for others double precision is the CPU's to compute
+_HAVE_DOUBLE: Final = ("cpu", "cuda")  # devices with double precision; for others the CPU computes it
+# Length of the finite difference in the space of all weights. Shorter ones are more exact until rounding dominates. The
+# remaining error is 0.1 to 2 % in single precision (measured on three kinds of students), and 1e-6 in double.
 _STRIDE: Final = {torch.float64: 1e-6}
 _SINGLE: Final = 2e-2
 _ROUNDING: Final = 1e-6  # what torch.nn.utils.clip_grad_norm_ adds to the norm
 _NEGLIGIBLE: Final = 1e-6  # gradients this much smaller than the typical one
-_CHUNK: Final = 1 << 17  # weights at a time
+_CHUNK: Final = 1 << 17  # weights that are processed together
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where one step of an optimiser leads, and how that depends on the gradient it was given.
+    """The weights after one optimiser step, and the derivative of the step by its gradient.
 
-    `pull` takes a gradient at the new weights back to the step's gradient, v ↦ (∂Δ/∂g)ᵀ v, and may overwrite it.
+    `vjp` is the vector-Jacobian product v ↦ (∂Δ/∂g)ᵀ v, for a gradient v at the new weights. It may overwrite v.
     """
 
     weights: dict[str, Tensor]
@@ -43,7 +47,10 @@ class Step:
 
 
 def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Sequence[Tensor], *, clip: float) -> Step:
-    """The step that `optimiser` would take, which it does not. `weights` are its parameters, by name, of one group."""
+    """The step that `optimiser` would take from these gradients, with clipping. Changes neither weights nor state.
+
+    `weights` are the optimiser's parameters by name, in one group.
+    """
     norm = torch.nn.utils.get_total_norm(list(gradients))
     scale = clip / (norm + _ROUNDING)
     is_clipped = bool(scale < 1)
@@ -55,7 +62,7 @@ def preview(optimiser: torch.optim.Optimizer, weights: Weights, gradients: Seque
         vector = update.times_derivative(vector)
         if not is_clipped:
             return vector
-        # d(c g) with c = clip / (|g| + tiny) is symmetric: c (v − g ⟨g, v⟩ / (|g| (|g| + tiny))).
+        # The derivative of clipping, c g with c = clip / (|g| + ε), is symmetric: c (v − g ⟨g, v⟩ / (|g| (|g| + ε))).
         dot = torch.stack([(v * g).sum() for v, g in zip(vector, gradients, strict=True)]).sum()
         projection = dot / (norm * (norm + _ROUNDING))
         return [scale * (v - g * projection) for v, g in zip(vector, gradients, strict=True)]
@@ -81,13 +88,15 @@ class _Sgd:
         return list(torch._foreach_add(self.weights, change, alpha=-self.group["lr"]))
 
     def times_derivative(self, vector: list[Tensor]) -> list[Tensor]:
-        """Times the step's slope: the rate, whatever the momentum."""
+        """The vector times the derivative of the step by the gradient: the learning rate, whatever the momentum."""
         return list(torch._foreach_mul(vector, self.group["lr"]))
 
 
 class _Adam:
-    """Adam and AdamW. A piece at a time: what fits into a cache is quick, and nothing large is kept. Small tensors are
-    joined first, so that there are not many pieces."""
+    """Adam and AdamW, in chunks of weights: they fit into the CPU's cache, and need no large temporary tensors.
+
+    Small tensors are joined first, so that there are few chunks.
+    """
 
     def __init__(
         self, optimiser: torch.optim.Optimizer, weights: Sequence[Tensor], gradients: Sequence[Tensor], norm: Tensor
@@ -118,20 +127,21 @@ class _Adam:
         return self._unflattened(new)
 
     def times_derivative(self, vector: list[Tensor]) -> list[Tensor]:
-        """Times each weight's slope by its gradient.
+        """The vector times the derivative of each weight's step by its gradient.
 
-        Adam makes full steps even of gradients that are rounding (a bias under a softmax): its slope there is huge.
-        What such weights add is as small as their gradients, but a difference along them would see nothing else. A
-        weight that never had a gradient (a word not yet seen) stays where it is: 0 / 0 is 0 here.
+        Adam makes full steps even from gradients at rounding level (a bias under a softmax), where its derivative is
+        huge. These weights contribute next to nothing to the exact product, but would dominate a finite difference, so
+        their derivative is set to 0. A weight that never had a gradient (a word that has not occurred) does not move:
+        0 / 0 counts as 0.
         """
         first, second = self.group["betas"]
         floor = _NEGLIGIBLE * self._rms_gradient() * (1 - second**self.step) ** 0.5
         products = [_flattened(vector, indices).contiguous() for indices in self.index_groups]
         for chunk, factor in self._chunks(products):
-            if not torch.linalg.vector_norm(factor):  # words that the outer rows do not have
+            if not torch.linalg.vector_norm(factor):  # for example words that the outer rows lack
                 continue
             mean, root, gradient, _ = self._moments(*chunk)
-            torch.threshold_(root, floor, torch.inf)  # no slope where the root is negligible
+            torch.threshold_(root, floor, torch.inf)  # a derivative of 0 where the root is negligible
             denominator = root + self.epsilon
             derivative = mean.mul_(gradient).mul_((second - 1) * self.step_size).div_(root).div_(denominator)
             derivative = derivative.add_((1 - first) * self.step_size).div_(denominator)
@@ -140,24 +150,24 @@ class _Adam:
 
     @property
     def step_size(self) -> float:
-        """What mean / (root + least) is multiplied by: the corrections of both moments are in it."""
+        """The factor of mean / (root + epsilon), including the bias corrections of both moments."""
         first, second = self.group["betas"]
         return float(self.group["lr"] * (1 - second**self.step) ** 0.5 / (1 - first**self.step))
 
     @property
     def epsilon(self) -> float:
-        """What Adam adds to the root of the corrected moment, for the uncorrected one."""
+        """Adam's ε, rescaled for the root of the moment without bias correction."""
         return float(self.group["eps"] * (1 - self.group["betas"][1] ** self.step) ** 0.5)
 
     def _chunks(self, companions: Sequence[Tensor]) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
-        """Some weights with their gradients and moments, and what stands beside them."""
+        """Chunks of weights with their gradients and moments, each with the same chunk of its companion."""
         for flat, companion in zip(self.flat_groups, companions, strict=True):
             yield from zip(
                 zip(*(tensor.split(_CHUNK) for tensor in flat), strict=True), companion.split(_CHUNK), strict=True
             )
 
     def _unflattened(self, flat: Sequence[Tensor]) -> list[Tensor]:
-        """In the shapes of the weights again."""
+        """Flat tensors in the shapes of the weights."""
         tensors: list[Tensor] = [torch.empty(0)] * len(self.shapes)
         for indices, joined in zip(self.index_groups, flat, strict=True):
             sizes = [self.shapes[index].numel() for index in indices]
@@ -166,13 +176,13 @@ class _Adam:
         return tensors
 
     def _moments(self, weight: Tensor, gradient: Tensor, *moments: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Mean and root mean square as they would be, uncorrected, and the gradient and weight that decay leaves."""
+        """Mean and root mean square after the step, without bias correction; gradient and weight after weight decay."""
         decay, (first, second) = self.group["weight_decay"], self.group["betas"]
         if decay and self.is_decoupled:
             weight = weight * (1 - self.group["lr"] * decay)
         elif decay:
             gradient = gradient.add(weight, alpha=decay)
-        if not moments:  # the slope all but cancels: a first step is a sign, whatever the gradient
+        if not moments:  # the first step is the sign of the gradient: its derivative cancels to rounding
             gradient = gradient.double() if gradient.device.type in _HAVE_DOUBLE else gradient.cpu().double()
             mean, square = (1 - first) * gradient, (1 - second) * gradient * gradient
         else:
@@ -181,7 +191,7 @@ class _Adam:
         return mean, square.sqrt_(), gradient, weight
 
     def _rms_gradient(self) -> float:
-        """The root mean square of all gradients, as Adam remembers them."""
+        """The root mean square of all gradients, from Adam's second moments."""
         second = self.group["betas"][1]
         total = (1 - second) * self.norm.cpu().double() ** 2
         if self.moment_states[0]:
@@ -193,7 +203,7 @@ class _Adam:
 
 @dataclass(frozen=True)
 class Hypergradient:
-    """The gradient for what is learned, the loss on the outer rows, and the student's own gradient."""
+    """Gradients of the explainer, losses on outer and inner rows, and gradients of the student's own step."""
 
     explainer_gradients: list[Tensor]
     outer_loss: Tensor
@@ -210,12 +220,16 @@ def hypergradient(
     step: Callable[[Sequence[Tensor]], Step],
     route: Route,
 ) -> Hypergradient:
-    """dL_sim/dφ after one step.
+    """The hypergradient dL_sim/dφ after one step.
 
-    `taught(weights, blind)` gives the student's simulation loss and its explanation loss, the latter a function of
-    `learned` too, made anew in each call; when blind, the graph goes to `learned` alone. `outer` is the simulation
-    loss on the outer rows, `step` what the inner optimiser makes of a gradient. All must draw the same dropout each
-    time.
+    - `weights`: the student's weights by name.
+    - `learned`: the tensors φ.
+    - `inner_losses(weights, detach_student)`: simulation loss and explanation loss of the student, computed again in
+      each call. With `detach_student` the graph leads only to `learned`.
+    - `outer_loss(weights)`: simulation loss on the outer rows.
+    - `step(gradients)`: the step of the inner optimiser, as from `preview`.
+
+    The losses must use the same dropout in each call.
     """
     parameters = list(weights.values())
     loss = torch.stack(inner_losses(weights, False)).sum()
@@ -251,7 +265,7 @@ def hypergradient(
 def _directional_derivative(
     weights: Weights, direction: Sequence[Tensor], loss: Callable[[Weights], Tensor]
 ) -> Float[Tensor, ""]:
-    """The slope of a loss along a direction by forward mode, with a graph to whatever else the loss depends on."""
+    """The derivative of a loss along a direction of the weights, in forward mode, with a graph to its other inputs."""
     with forward_mode.dual_level():
         dual_weights = {
             name: forward_mode.make_dual(weight.detach(), change)
@@ -262,11 +276,12 @@ def _directional_derivative(
 
 
 def _flattened(tensors: Sequence[Tensor], indices: Sequence[int]) -> Tensor:
-    """These tensors as one flat one; a single one is not copied."""
+    """The tensors with these indices as one flat tensor. A single one is not copied."""
     flat = [tensors[index].reshape(-1) for index in indices]
     return flat[0] if len(flat) == 1 else torch.cat(flat)
 
 
 def check_route_name(route: str) -> None:
+    """Raise an `OptionError` for an unknown route."""
     if route not in (*ROUTES, "auto"):
-        raise OptionError(f"Option 'route' is 'auto' or one of {', '.join(map(repr, ROUTES))}, not {route!r}.")
+        raise OptionError(f"Option 'route' must be 'auto' or one of {', '.join(map(repr, ROUTES))}, got {route!r}.")

@@ -1,4 +1,4 @@
-"""L2E: a network learns to explain as another explainer does (Situ et al. 2021, algorithm 1)."""
+"""L2E training: a network learns to imitate slower explainers (Situ et al. 2021, algorithm 1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from didact.learning.fit import (
 )
 from didact.viz.progress import Progress
 
-TOP_SHARE: Final = 0.3  # the share of units that the paper looks at
+TOP_SHARE: Final = 0.3  # share of top units for the overlap, as in the paper
 DEFAULTS: Final = {"epochs": 40, "batch_size": 32, "rate": 5e-4, "weight_decay": 0.01, "patience": 5}
-# What the paper's released code does; its network is 512 wide and post-norm.
+# The settings of the paper's released code, whose network is 512 wide and post-norm.
 PAPER: Final = {
     "training": {
         "epochs": 50, "rate": 1e-4, "weight_decay": 0.0, "warmup": 0.0, "clip": 25.0, "patience": 50,
@@ -42,9 +42,9 @@ PAPER: Final = {
 
 @dataclass(frozen=True)
 class L2EExamples:
-    """Rows with the scores of the explainers to be imitated, on the teacher's positions.
+    """Rows with the scores of the imitated explainers, on the teacher's positions.
 
-    `scored` marks where scores stand; `labels` are what is explained: a row's class, or the bucket of its score.
+    `scored` marks the positions with scores. `labels` are the explained class of each row, or the bucket of its score.
     """
 
     batch: Batch
@@ -56,7 +56,7 @@ class L2EExamples:
         return len(self.batch)
 
     def select(self, chosen: Int[np.ndarray, " chosen"] | Sequence[int]) -> "L2EExamples":
-        """These rows, in this order, cut to the longest of them."""
+        """The chosen rows, in this order, without padding beyond the longest."""
         index = torch.as_tensor(chosen, dtype=torch.long)
         batch = self.batch.select(index)
         length = batch.mask.shape[1]
@@ -70,7 +70,7 @@ class L2EExamples:
 
 @dataclass(frozen=True)
 class L2EEpoch:
-    """What one epoch left: the mean loss on the rows it learned from, and on those held out."""
+    """The result of an epoch: mean loss on the training rows and on the held-out rows."""
 
     number: int
     loss: float
@@ -79,7 +79,11 @@ class L2EEpoch:
 
 @dataclass(frozen=True)
 class L2EResult:
-    """What learning left; the explainer that was handed in has the weights of the epoch that was kept."""
+    """The result of training. The explainer has the weights of `kept_epoch`.
+
+    `spearman` and `top` compare it with the imitated scores on held-out rows: mean rank correlation, and mean overlap
+    (intersection over union) of the top 30 % of units.
+    """
 
     history: list[L2EEpoch]
     kept_epoch: L2EEpoch
@@ -88,9 +92,9 @@ class L2EResult:
 
 
 def split_indices(count: int, share: float, seed: int) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " dev"]]:
-    """Places of the rows to learn from, and of those that choose the epoch."""
+    """Random indices of the rows to learn from, and of the held-out rows that choose the epoch; at least one each."""
     if count < 2:
-        raise OptionError(f"Learning needs two explained rows at least, one of them held out, and there are {count}.")
+        raise OptionError(f"L2E needs at least two explained rows, because one is held out, and got {count}.")
     order = numpy_generator(seed, "held out").permutation(count)
     dev = min(count - 1, max(1, round(share * count)))
     return np.sort(order[dev:]), np.sort(order[:dev])
@@ -106,13 +110,14 @@ def train_network(
     progress: bool = False,
     on_epoch_end: Callable[[L2EEpoch], Any] = lambda _: None,
 ) -> L2EResult:
-    """Train the explainer's network in place. It ends with the weights of the epoch whose loss on `dev` is lowest.
+    """Train the explainer's network in place. It gets the weights of the epoch with the lowest loss on `dev`.
 
-    Two calls with one seed on one machine, with one number of threads, give the same bytes.
+    `on_epoch_end` is called with each `L2EEpoch`. The same seed gives the same bytes on the same machine with the same
+    number of threads. Raises a `TrainingError` if the loss or a weight becomes NaN or infinite.
     """
     if training.precision != SINGLE:
         raise UnsupportedError(
-            f"The network that learns to imitate is small, and trained in single precision alone, not in "
+            f"The network of L2E is small and trains only in single precision, not in "
             f"{training.precision}. Leave precision out."
         )
     weights = list(explainer.network.parameters())
@@ -159,12 +164,12 @@ def train_network(
 
 
 def best_epoch(history: Sequence[L2EEpoch]) -> L2EEpoch:
-    """The epoch whose weights are kept; of equal ones the first."""
+    """The epoch with the lowest loss on held-out rows, the first of equal ones."""
     return min(history, key=lambda epoch: epoch.dev_loss)
 
 
 def row_losses(explainer: L2E, teacher: Teacher, rows: L2EExamples) -> Float[Tensor, " row"]:
-    """Each row's loss, the mean over the explainers that are imitated. The labels' own positions are no part of it."""
+    """The loss of each row, averaged over the imitated explainers."""
     network_outputs = explainer.network_outputs(teacher, rows.batch, rows.labels)
     losses = []
     for index in range(network_outputs.shape[2]):
@@ -184,13 +189,13 @@ def row_losses(explainer: L2E, teacher: Teacher, rows: L2EExamples) -> Float[Ten
 def _with_zero(
     scores: Float[Tensor, "row unit"], weights: Float[Tensor, "row unit"], real: Bool[Tensor, "row unit"]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One more unit, whose weight and score are 0: an order of signed weights has a place for nothing."""
+    """The tensors with one more unit of weight and score 0, so that a signed ranking also learns where 0 is."""
     pad = torch.nn.functional.pad
     return pad(scores, (0, 1)), pad(weights, (0, 1)), pad(real, (0, 1), value=True)
 
 
 def _label_values(explainer: L2E, train: L2EExamples) -> Float[Tensor, "imitated label"]:
-    """What each label is worth, for each explainer that is imitated."""
+    """The score of each label, for each imitated explainer."""
     signed = explainer.network_spec.is_signed
     values = []
     for weights in train.weights.unbind(-1):
@@ -206,7 +211,7 @@ def _dev_loss(explainer: L2E, teacher: Teacher, batches: Sequence[L2EExamples]) 
 
 
 def _similarity(explainer: L2E, teacher: Teacher, batches: Sequence[L2EExamples]) -> tuple[float, float]:
-    """How like the imitated scores the network's are, by size: mean Spearman ρ of rows, and shared top units (IoU)."""
+    """Similarity to the imitated scores, by size: mean Spearman ρ of the rows, and mean overlap of top units (IoU)."""
     correlations, overlaps = [], []
     with torch.no_grad():
         for rows in batches:

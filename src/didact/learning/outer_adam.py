@@ -1,4 +1,4 @@
-"""The optimiser of what an explainer learns."""
+"""The optimiser of the explainer's parameters in SMaT."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,10 @@ from torch import Tensor
 
 
 class OuterAdam:
-    """Adam with a floor inside the root too, as the paper's code has it: tiny gradients do not become full steps."""
+    """Adam with clipping and a second ε inside the root, as in the paper's code: tiny gradients make no full steps.
+
+    `rates` are the learning rates of the parameters, `clip` the maximum norm of all gradients together.
+    """
 
     def __init__(self, parameters: Sequence[Tensor], rates: Sequence[float], *, clip: float) -> None:
         self.parameters, self.rates, self.clip = list(parameters), list(rates), clip

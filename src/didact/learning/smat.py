@@ -1,4 +1,13 @@
-"""SMaT: an explainer learns, with a student, to send what helps it (Fernandes et al. 2022, equations 6 to 9)."""
+"""SMaT training: an explainer and a student learn together (Fernandes et al. 2022, equations 6 to 9).
+
+Bilevel optimisation with one inner step. Each step of the loop:
+
+1. The explainer makes lessons for a batch of training rows (`DifferentiableLessons`).
+2. The student takes an optimiser step on the teacher's answers and these lessons (`_student_step`; inner loss).
+3. A second, look-ahead step is computed but not taken. The hypergradient is the derivative of the student's loss after
+   it, on other rows (outer loss), by the explainer's parameters (`_hypergradient`).
+4. The explainer takes a step along the hypergradient (`OuterAdam`).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +52,8 @@ from didact.viz.progress import Progress
 
 RowIndices: TypeAlias = Int[np.ndarray, " chosen"]
 OuterIndices: TypeAlias = Int[np.ndarray, " judging"]
-# The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
+# Default outer rate times the number of components. In trials 5e-3 suited 8 heads and 5e-4 suited 72; the paper
+# has 5e-4 for 48.
 _RATE_TIMES_COMPONENTS: Final = 0.04
 
 
@@ -61,9 +71,25 @@ def run_smat(
     progress: bool = False,
     on_epoch_end: Callable[[SmatEpoch], Any] = lambda _: None,
 ) -> SmatResult:
-    """Learn the explainer, and train the student beside it, both in place. `parts` are of the rows of `train`.
+    """Train explainer and student together, both in place.
 
-    With `checkpoint` every epoch is kept in that file; the same call goes on from there to the same end.
+    Args:
+        student: The model that learns from the teacher's answers.
+        strategy: How it learns from explanations: attention to the whole distribution.
+        explainer: The mix of components whose coefficients (and temperature) are learned.
+        components: The scores of its components for the rows of `train`, in their order.
+        train: The rows that the student learns from, with the teacher's answers.
+        dev: The rows that choose the epoch.
+        training: The options of the student's training.
+        smat: The options of the explainer's training.
+        checkpoint: A file for the state after each epoch. The same call with this file resumes, with the same result.
+        progress: Whether to show a progress bar.
+        on_epoch_end: Called with each `SmatEpoch`.
+
+    Raises:
+        TrainingError: If nothing can be learned, or a loss or gradient becomes NaN or infinite.
+        OptionError: If there are too few rows.
+        UnsupportedError: If the strategy, the precision or the route does not allow learning.
     """
     return SmatLoop(student, strategy, explainer, components, train, dev, training, smat, checkpoint).run(
         progress, on_epoch_end
@@ -71,7 +97,7 @@ def run_smat(
 
 
 class SmatLoop:
-    """Everything one run of learning holds."""
+    """The state of one SMaT training: student, explainer, their optimisers, and the epochs so far."""
 
     def __init__(
         self,
@@ -119,6 +145,7 @@ class SmatLoop:
         self.route: Route = "double"
 
     def run(self, progress: bool, on_epoch_end: Callable[[SmatEpoch], Any]) -> SmatResult:
+        """Resume from the checkpoint if there is one, train the remaining epochs, and set the chosen weights."""
         self._resume()
         total = self.steps_per_epoch * self.training.epochs
         dev_batches = self.dev.batches(max(self.training.batch_size, 64))
@@ -145,7 +172,7 @@ class SmatLoop:
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _epoch(self, number: int, bar: Progress) -> Float[np.ndarray, "step 2"]:
-        """One pass over the training rows; each step's inner and outer loss."""
+        """One pass over the training rows. Returns the inner and outer loss of each step."""
         losses = []
         outer_rows = self._outer_rows(number)
         for index, chosen in enumerate(epoch_batches(self.train.batch, self.training, number)):
@@ -164,7 +191,11 @@ class SmatLoop:
         return np.array(losses)
 
     def _step(self, step: int, chosen: RowIndices, outer_rows: OuterIndices) -> Hypergradient:
-        """Equations 6 to 8, and the gradient of 9; the `judging` rows are those of the outer loss."""
+        """One step of the student (equations 6 and 7), and the hypergradient (8 and 9) on the outer rows.
+
+        With `pilot` the student's own step comes first and the look-ahead step starts from its new weights. Without,
+        the look-ahead step is the student's own.
+        """
         self.student.train()
         inner = self._inner_batch(chosen, outer_rows)
         if self.smat.pilot:
@@ -175,13 +206,14 @@ class SmatLoop:
         return gradients
 
     def _inner_batch(self, chosen: RowIndices, outer_rows: OuterIndices) -> InnerBatch:
+        """The chosen training rows on the student's device, with their lesson from the explainer."""
         index = torch.from_numpy(chosen)
         batch = self.train.batch.select(index).to(self.student.device)
         lesson = self.lessons(self.explainer, index, batch.mask.shape[1])
         return InnerBatch(batch, goal_to_device(self.student, self.train.goal[index]), lesson, outer_rows)
 
     def _student_gradients(self, inner: InnerBatch, step: int) -> list[Tensor]:
-        """Of the student's own step, the explanation as it is."""
+        """The gradients of the student's own step, where the lesson is a constant."""
         mass = inner.lesson.mass
         assert mass is not None
         seed_dropout(seed_from(self.training.seed, step, "student"), self.student.device)
@@ -189,7 +221,7 @@ class SmatLoop:
         return list(torch.autograd.grad(loss, list(self.student_weights.values()), materialize_grads=True))
 
     def _student_step(self, gradients: Sequence[Tensor]) -> None:
-        """The student's step (equations 6 and 7)."""
+        """Clip the gradients and let the student's optimiser take a step (equations 6 and 7)."""
         for weight, gradient in zip(self.student_weights.values(), gradients, strict=True):
             weight.grad = gradient
         torch.nn.utils.clip_grad_norm_(list(self.student_weights.values()), self.training.clip)
@@ -199,11 +231,14 @@ class SmatLoop:
     def _hypergradient(
         self, inner: InnerBatch, step: int, route: Route, *, is_plain_sgd: bool = False
     ) -> Hypergradient:
-        """How the explainer should change; `plainly`, as if the student took steps straight down its gradient."""
+        """The gradient of the outer loss after a look-ahead step of the student, by the explainer's parameters.
+
+        `is_plain_sgd`: assume plain gradient descent instead of the student's optimiser, to compare routes exactly.
+        """
         mass = inner.lesson.mass
         assert mass is not None
-        sent_mass = mass.detach().requires_grad_()  # all that the student sees of the explainer
-        # The pilot is another look at the same rows, with another dropout, as in the paper.
+        sent_mass = mass.detach().requires_grad_()  # all that the student reads of the explainer
+        # As in the paper, the look-ahead step sees the same rows with another dropout.
         dropout_key = "pilot" if self.smat.pilot else "student"
 
         def inner_losses(weights: Weights, detach_student: bool) -> tuple[Tensor, Tensor]:
@@ -250,14 +285,16 @@ class SmatLoop:
         return self.train if self.smat.outer == "train" else self.dev
 
     def _excluded_rows(self, chosen: RowIndices) -> Int[np.ndarray, " _"]:
-        """The rows of a step that may not judge it: none where dev rows judge."""
+        """The rows that the outer loss of this step must not contain: the training rows, unless it is on dev rows."""
         return chosen if self.smat.outer == "train" else chosen[:0]
 
     def _outer_batch(self, outer_rows: OuterIndices) -> tuple[Batch, Tensor]:
+        """The rows of the outer loss on the student's device, with their goal."""
         index, source = torch.from_numpy(outer_rows), self._outer_examples
         return source.batch.select(index).to(self.student.device), goal_to_device(self.student, source.goal[index])
 
     def _maybe_reset(self, number: int) -> None:
+        """Restore the student's initial weights every `reset` epochs."""
         if self.smat.reset and number > 1 and (number - 1) % self.smat.reset == 0:
             self.inner_model.load_state_dict(self.initial_state)
             self.optimiser = make_optimiser(list(self.student_weights.values()), self.training)
@@ -265,7 +302,7 @@ class SmatLoop:
     # -- checks -------------------------------------------------------------------------------------------------------
 
     def _checked_route(self) -> Route:
-        """The route to take, after a trial step that changes nothing."""
+        """The route to use, after a trial step that changes no weights."""
         self.student.train()
         chosen = np.argsort(-self.train.batch.lengths.numpy(), kind="stable")[: self.training.batch_size]
         outer_rows = self._outer_rows(0).take(self._excluded_rows(chosen))
@@ -278,12 +315,13 @@ class SmatLoop:
         self._check_numbers(checked.trial, "before the first step")
         if not any(gradient.any() for gradient in checked.trial.explainer_gradients):
             raise TrainingError(
-                "Before the first step, the gradient for the explainer is exactly 0: nothing it could send makes a "
-                "difference. Either beta is 0, or the student's attention does not depend on what it learns."
+                "Before the first step, the gradient of the explainer is exactly 0: its explanations do not affect the "
+                "student. Either beta is 0, or the student's attention does not depend on what it learns."
             )
         return checked.route
 
     def _check_numbers(self, gradients: Hypergradient, moment: str) -> None:
+        """Raise a `TrainingError` for losses or gradients that are NaN or infinite. `moment` says when, in words."""
         if not gradients.inner_loss.isfinite() or not gradients.outer_loss.isfinite():
             raise TrainingError(
                 f"The student's loss became {float(gradients.inner_loss)} {moment}. Its learning rate "
@@ -291,13 +329,13 @@ class SmatLoop:
             )
         if not all(gradient.isfinite().all() for gradient in gradients.explainer_gradients):
             raise TrainingError(
-                f"The gradient for the explainer became NaN or infinite {moment}, while the student's loss is "
+                f"The gradient of the explainer became NaN or infinite {moment}, while the student's loss is "
                 f"{float(gradients.inner_loss):.3g}. Lower the student's rate ({self.training.rate:g}) or beta, or "
                 "choose route='double'."
             )
 
     def _check_mix(self, number: int, step: int) -> None:
-        """A sparse mix with one part left gets no gradient any more: what is there now will stay."""
+        """Add a note if a sparse mix has only one component left: it gets no gradient any more, and cannot change."""
         with torch.no_grad():
             active = int(self.explainer.weights.count_nonzero())
         if active > 1 or len(self.explainer.names) < 3 or any("one part" in note for note in self.notes):
@@ -313,7 +351,7 @@ class SmatLoop:
             f"From step {step + 1} (epoch {number}) on the mix has one part ({name}) and learns no more.{early}"
         )
 
-    # -- what is kept -------------------------------------------------------------------------------------------------
+    # -- state and checkpoints ----------------------------------------------------------------------------------------
 
     def _summary(self, number: int, losses: np.ndarray, dev: tuple[float, float]) -> SmatEpoch:
         view = self.explainer.view()
@@ -339,7 +377,7 @@ class SmatLoop:
         Checkpoint(self.history, self.outer_optimiser.steps, self.notes, self.route, state).save(self.checkpoint)
 
     def _resume(self) -> None:
-        """Go on from the checkpoint, if there is one that fits; a damaged one is started over."""
+        """Restore the state from the checkpoint, if it exists. A damaged one is ignored, with a note."""
         if self.checkpoint is None or not self.checkpoint.is_file():
             return
         try:
@@ -356,7 +394,7 @@ class SmatLoop:
                 self.optimiser.state[weight] = state
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
-        """Put the weights of `_state` back."""
+        """Set the weights of student and explainer to those of a `_state`."""
         prefix = "pupil."
         self.inner_model.load_state_dict(
             {name[len(prefix) :]: tensor for name, tensor in state.items() if name.startswith(prefix)}
@@ -367,6 +405,7 @@ class SmatLoop:
 
 
 def _plain_step(weights: Weights, gradients: Sequence[Tensor], rate: float) -> Step:
+    """A step of plain gradient descent."""
     new = {
         name: weight.detach() - rate * gradient
         for (name, weight), gradient in zip(weights.items(), gradients, strict=True)

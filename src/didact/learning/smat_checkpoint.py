@@ -1,4 +1,4 @@
-"""A run of SMaT that was stopped, as one file."""
+"""The state of an unfinished SMaT training, as one file."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from didact.learning.smat_options import SmatEpoch
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The finished epochs, the steps of the outer optimiser, and every tensor that learning changes, by name."""
+    """Finished epochs, steps of the outer optimiser, notes, route, and all tensors that training changes, by name."""
 
     history: list[SmatEpoch]
     steps: int
@@ -38,17 +38,17 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> "Checkpoint":
-        """Raises a `RecordError` if the file is damaged."""
+        """Read a checkpoint. Raises a `RecordError` if the file is damaged."""
         try:
             check_tensors(path, advice="")
             with safe_open(path, framework="pt", device=str(device)) as file:
                 metadata = json.loads(file.metadata()["about"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             history = [SmatEpoch(**epoch) for epoch in metadata["history"]]
             return cls(history, metadata["steps"], metadata["notes"], metadata["route"], tensors)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise RecordError(str(error)) from error
 
     def with_prefix(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names start with the prefix, by the rest of their names."""
+        """The tensors whose names start with the prefix, named without it."""
         return {name[len(prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""Students given as objects: a strategy, an architecture's class, or a pair of both, as the spec that names them."""
+"""Students as objects (a strategy, an architecture's class, or a pair of both), turned into specs."""
 
 import functools
 import inspect
@@ -13,14 +13,15 @@ from didact.students import STRATEGIES
 from didact.students.build import DEFAULT_STRATEGY, StudentSpec, alike, parse_student
 from didact.students.strategy import Strategy
 
-DEFAULT: Final = "default"  # the architecture of the student that is taken where none is named
+DEFAULT: Final = "default"  # stands for the default architecture
 
 
 def as_student_spec(value: object) -> StudentSpec:
-    """The student that is meant: a text, a strategy, an architecture, or a pair (architecture, strategy).
+    """The spec of a student given as a text, a strategy, an architecture, or a pair (architecture, strategy).
 
-    A strategy alone teaches students of the default architecture. An architecture is its name or a class, and may have
-    options (`functools.partial(Gru, width=32)`). A class that has no name gets its own in this process.
+    A strategy alone has students of the default architecture. An architecture is a name or a class, with options as in
+    `functools.partial(Gru, width=32)`. An unknown class is registered under its own name in this process.
+    Raises an `OptionError` for anything else.
     """
     if isinstance(value, StudentSpec):
         return value
@@ -28,7 +29,7 @@ def as_student_spec(value: object) -> StudentSpec:
         spec = parse_student(value)
         head, _, tail = spec.architecture.rpartition("/")
         if head in (*MODELS.names, DEFAULT):
-            STRATEGIES[tail]  # what is known as an architecture is no hub name
+            STRATEGIES[tail]  # an architecture before the slash means that this is no hub name: raises for the strategy
         return spec
     if _is_strategy(value):
         value = (DEFAULT, value)
@@ -41,13 +42,13 @@ def as_student_spec(value: object) -> StudentSpec:
     student_strategy = student_strategy() if _is_subclass(student_strategy, Strategy) else student_strategy
     if not isinstance(student_strategy, Strategy):
         raise OptionError(
-            f"a strategy is a name with options or an object such as Attention(beta=2), not {student_strategy!r}."
+            f"a strategy must be a name with options or an object such as Attention(beta=2), not {student_strategy!r}."
         )
     return StudentSpec(name, _strategy_spec(student_strategy))
 
 
 def is_student(value: object) -> bool:
-    """Whether this is one student, given as an object, where a list of them may stand."""
+    """True for one student as an object, as opposed to a list of students."""
     if isinstance(value, tuple):
         return len(value) == 2 and _is_strategy(value[1]) and not _is_strategy(value[0])
     return _is_strategy(value) or isinstance(value, StudentSpec | type | functools.partial)
@@ -62,21 +63,21 @@ def _is_subclass(value: object, base: type) -> bool:
 
 
 def _architecture_text(value: Any) -> str:
-    """A student's architecture as text."""
+    """The architecture of a student as text."""
     if isinstance(value, str):
         return value
     model_class: Any
     model_class, options = (value.func, value.keywords) if isinstance(value, functools.partial) else (value, {})
     if not _is_subclass(model_class, NativeModel):
         raise OptionError(
-            f"a student is written architecture/strategy, or given as a strategy or a pair (architecture, strategy), "
+            f"a student must be a text (architecture/strategy), a strategy or a pair (architecture, strategy), "
             f"not {value!r}. An architecture is a name or a class that derives from NativeModel."
         )
     return str(_check_readable(Spec(_name_of(MODELS, model_class), options)))
 
 
 def _strategy_spec(instance: Strategy) -> Spec:
-    """What builds this strategy anew for every student: its name, and the options that are not their defaults."""
+    """The spec that rebuilds a strategy for each student: its name, and the options that differ from their defaults."""
     strategy_class, options = type(instance), {}
     for name, parameter in inspect.signature(strategy_class).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -93,7 +94,7 @@ def _strategy_spec(instance: Strategy) -> Spec:
 
 
 def _name_of(registry: Registry[Any], named_class: type) -> str:
-    """The name of a class; its own, from now on, if it has none."""
+    """The registered name of a class. Registers the class under its own name if it has none."""
     name = registry.name_of(named_class)
     if name is None or (name in registry.local and registry.local[name].thing is not named_class):
         name = name or named_class.__name__
@@ -102,7 +103,7 @@ def _name_of(registry: Registry[Any], named_class: type) -> str:
 
 
 def _check_readable(spec: Spec) -> Spec:
-    """The spec, if workers and records can read it as text."""
+    """The spec, if it survives being written as text, for workers and records. Else raises an `OptionError`."""
     if parse_spec(str(spec)) != spec:
-        raise OptionError(f"options are numbers, words, lists or tables of them, and {spec} cannot be written so.")
+        raise OptionError(f"options must be numbers, words, lists or tables of them, and {spec} has others.")
     return spec
