@@ -268,12 +268,12 @@ def test_recurrent_students_take_the_route_that_needs_no_second_derivatives():
         ({"outer": "dev", "outer_batch": 25}, {}, {}, OptionError, "25 rows of dev, and there are 24"),
         ({"outer": "test", "reset": -1}, {}, {}, OptionError, "outer must be train or dev, not test; reset"),
         ({"route": "triple"}, {}, {}, OptionError, "'auto' or one of"),
-        ({}, {}, {"send": "top"}, UnsupportedError, "sends whole"),
+        ({}, {}, {"send": "top"}, UnsupportedError, "uses the whole distribution"),
         ({}, {}, {"beta": 0.0}, TrainingError, "exactly 0"),
         ({}, {"optimiser": "sgd", "rate": 1e30, "clip": 1e30}, {}, TrainingError, "rate .*too high"),
     ],
 )
-def test_what_cannot_be_learned_is_inner_batch(smat, training, strategy, error, message):
+def test_what_cannot_be_learned_is_refused(smat, training, strategy, error, message):
     setting = Setting()
     with pytest.raises(error, match=message):
         setting.learn(SmatOptions(**smat), replace(TRAINING, **training), Attention(**strategy))
@@ -302,13 +302,13 @@ def test_other_strategies_are_refused():
         Setting().learn(strategy=build_strategy(Spec("multitask")))
 
 
-def test_one_class_only_is_inner_batch():
+def test_one_class_only_is_refused():
     values = np.tile([3.0, 1.0, 0.0], (24, 1))
     with pytest.raises(TrainingError, match="the same answer to all 24 rows"):
         Setting(values=values).learn()
 
 
-def test_parts_that_all_say_the_same_are_inner_batch():
+def test_components_with_the_same_scores_are_refused():
     setting = Setting()
     even = np.repeat(setting.parts.values.mean(1, keepdims=True), 8, axis=1)
     setting.parts = replace(setting.parts, values=even.astype(np.float32))

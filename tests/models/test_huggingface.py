@@ -185,7 +185,7 @@ class TestTasks:
 
     def test_pairs_need_the_task_where_the_classes_do_not_tell(self):
         network, tokenizer = huggingface("bert")
-        with pytest.raises(ShapeError, match=r"given rows of 2 texts.*task='pair'"):
+        with pytest.raises(ShapeError, match=r"the rows have 2 texts.*task='pair'"):
             HuggingFaceModel(network, tokenizer).encode(rows(2))
         pair = HuggingFaceModel(network, tokenizer, task=PAIR)
         batch = pair.encode(rows(2))
@@ -202,7 +202,7 @@ class TestTasks:
         for task in (READING, REGRESSION):
             with pytest.raises(OptionError, match=f"has a head for classification and does not support {task}"):
                 HuggingFaceModel(network, tokenizer, task=task)
-        with pytest.raises(UnsupportedError, match="rates 3 things at once"):
+        with pytest.raises(UnsupportedError, match="is a regression with 3 outputs"):
             adapter("bert", problem_type="regression")
 
     def test_other_heads_are_refused_by_name(self):
@@ -398,5 +398,5 @@ def test_a_model_with_code_of_its_own_is_opened_when_told_to(tmp_path):
 def test_a_teacher_that_is_open_stays_where_it_is():
     teacher = adapter("bert")
     assert load_teacher(teacher) is teacher
-    with pytest.raises(OptionError, match="is open already"):
+    with pytest.raises(OptionError, match="is already loaded"):
         load_teacher(teacher, device="cpu")

@@ -93,7 +93,7 @@ def test_offline_means_offline(asked, monkeypatch):
 
 
 def test_an_architecture_is_no_model():
-    with pytest.raises(UnknownNameError, match="'bilstm' is an architecture .* didact train --model bilstm"):
+    with pytest.raises(UnknownNameError, match="'bilstm' is an architecture, .* didact train --model bilstm"):
         load_teacher("bilstm")
 
 
@@ -127,5 +127,5 @@ class TestPipelines:
             OptionError, match="BertForSequenceClassification .* load_teacher\\(\\(model, tokenizer\\)\\)"
         ):
             load_teacher(tiny.huggingface("bert")[0])
-        with pytest.raises(OptionError, match="stays where it is"):
+        with pytest.raises(OptionError, match="stays on its device"):
             load_teacher(self.pipeline(), device="cpu")

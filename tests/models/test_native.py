@@ -324,15 +324,17 @@ class TestWordTokenizer:
         assert batch.segments[0].tolist() == [-1, 0, 0, -1, 1, 1, -1]
 
     def test_no_words_is_an_error(self):
-        with pytest.raises(OptionError, match="hold no words"):
+        with pytest.raises(OptionError, match="have no words"):
             WordTokenizer.from_rows([Row("x", ("  ",))])
 
 
 class TestRefusals:
     def test_tasks_a_model_cannot_do(self):
-        with pytest.raises(UnsupportedError, match="'bilstm_attention' cannot do reading. Choose 'native' or 'bilstm'"):
+        with pytest.raises(
+            UnsupportedError, match="'bilstm_attention' does not support reading. Choose 'native' or 'bilstm'"
+        ):
             BiLSTMAttention(READING, None, WordTokenizer.from_rows(rows()))
-        with pytest.raises(UnsupportedError, match="'bilstm' cannot do image. Choose 'native'"):
+        with pytest.raises(UnsupportedError, match="'bilstm' does not support image. Choose 'native'"):
             BiLSTM(IMAGE, ("a", "b"), PatchReader(32, 32))
 
     def test_options_that_do_not_fit(self):
@@ -376,7 +378,7 @@ class TestRefusals:
         assert model.encode(rows()).tokens.shape == (3, 8)
 
     def test_rows_of_another_kind(self):
-        with pytest.raises(ShapeError, match="does classification, which reads text; row 'p0' has 2 texts"):
+        with pytest.raises(ShapeError, match="is classification, which reads text; row 'p0' has 2 texts"):
             build("native", "classification").encode(rows(2))
         with pytest.raises(ShapeError, match="row 'r0' has 1 texts"):
             build("native", "pair").encode(rows(1))

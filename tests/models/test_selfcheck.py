@@ -279,7 +279,7 @@ class TestAttentionThatIsMissing:
     def test_means_of_causal_probabilities_are_refused(self):
         model = load_teacher(tiny("Bloom"))
         assert didact.explain(model, rows(), "attention_rollout")[0].scores.sum() == pytest.approx(1)
-        with pytest.raises(UnsupportedError, match="after softmax only.*causal.*attention_rollout"):
+        with pytest.raises(UnsupportedError, match="after the softmax.*causal.*attention_rollout"):
             didact.explain(model, rows(), "attention_all")
 
 

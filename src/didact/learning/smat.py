@@ -243,9 +243,8 @@ class SmatLoop:
 
         def inner_losses(weights: Weights, detach_student: bool) -> tuple[Tensor, Tensor]:
             inputs = (inner.batch, inner.goal, Lesson(mass=sent_mass), detach_student)
-            seed_dropout(
-                seed_from(self.training.seed, step, dropout_key), self.student.device
-            )  # the same dropout each time
+            # The same dropout in each call.
+            seed_dropout(seed_from(self.training.seed, step, dropout_key), self.student.device)
             if weights is self.student_weights:
                 return self.inner_model(*inputs)
             losses: tuple[Tensor, Tensor] = functional_call(self.inner_model, dict(weights), inputs)

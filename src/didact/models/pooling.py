@@ -70,9 +70,7 @@ class PoolingModel(NativeModel):
 
     @property
     def attention_fault(self) -> str:
-        return (
-            "which has no attention" if self.score is None else "which has only pooling attention ('mean', 'reading')"
-        )
+        return "which has none" if self.score is None else "which has only pooling attention ('mean', 'reading')"
 
     def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:  # noqa: ARG002
         """The word embeddings, which are also the input of the first layer."""
