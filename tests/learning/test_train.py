@@ -223,7 +223,7 @@ class TestRequests:
         train_teacher(small(), "native(layers=1)", out=tmp_path / "t", **QUICK)
         assert didact.load_teacher(tmp_path / "t", max_length=30).max_length == 30
         for options, message in (
-            ({"task": "pair"}, "does classification, not pair"),
+            ({"task": "pair"}, "is classification, not pair"),
             ({"classes": ["x", "y"]}, "has the classes"),
             ({"max_length": 9999}, "reads 1 to 512"),
             ({"device": "quantum"}, "cannot be used here"),

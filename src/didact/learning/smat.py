@@ -51,7 +51,7 @@ from didact.students.strategy import Strategy
 from didact.viz.progress import Progress
 
 RowIndices: TypeAlias = Int[np.ndarray, " chosen"]
-OuterIndices: TypeAlias = Int[np.ndarray, " judging"]
+OuterIndices: TypeAlias = Int[np.ndarray, " outer"]
 # Default outer rate times the number of components. In trials 5e-3 suited 8 heads and 5e-4 suited 72; the paper
 # has 5e-4 for 48.
 _RATE_TIMES_COMPONENTS: Final = 0.04

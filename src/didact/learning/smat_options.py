@@ -81,7 +81,7 @@ class SmatEpoch(Epoch):
 class SmatResult:
     """The result of SMaT. Explainer and student have the weights of `kept_epoch`.
 
-    `lost_rows` counts the rows of which the student's tokenizer cannot represent some explained units.
+    `lost_rows` counts the rows that lose a part of their explanation, because the student reads less of the text.
     """
 
     history: list[SmatEpoch]

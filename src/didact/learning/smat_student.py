@@ -19,7 +19,7 @@ class InnerBatch:
     batch: Batch
     goal: Shaped[Tensor, "row *goal"]
     lesson: Lesson
-    outer_rows: Int[np.ndarray, " judging"]
+    outer_rows: Int[np.ndarray, " outer"]
 
 
 class StudentWithStrategy(nn.Module):

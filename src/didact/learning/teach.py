@@ -35,7 +35,7 @@ def student_training(model: Model, optimiser: str) -> Training:
 
 @dataclass(frozen=True)
 class TeachingResult:
-    """The epochs of a student, and the number of rows whose explanation its tokenizer cannot represent completely."""
+    """The epochs of a student, and the number of rows that lose a part of their explanation, which it cannot read."""
 
     history: list[Epoch]
     lost_rows: int

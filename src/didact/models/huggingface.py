@@ -1,7 +1,7 @@
 """The adapter of Hugging Face models: forward passes from the embeddings up that record attention.
 
 A `Model` of didact splits the forward pass in two: `encode` and `embed` turn rows into embeddings, and `run` computes
-logits from embeddings, so that gradient methods (captum: `inputs_embeds`) can interpolate or differentiate there. `run`
+logits from embeddings (transformers: `inputs_embeds`). Gradient methods interpolate and differentiate in between. `run`
 also records attention and hidden states (`listen`). The transformers model itself is never changed: hooks and the
 attention implementation are in place only during a forward pass.
 """
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 class HuggingFaceModel(Model):
-    """A transformers model with its tokenizer (or image processor), for text, span or image prediction.
+    """A transformers model with its tokenizer, or for images with its image processor.
 
     Where it differs from a call of transformers:
 
