@@ -215,8 +215,9 @@ class HuggingFaceModel(Model):
         """Compute logits from embeddings, and record the fields of the `Trace` that `listen` names.
 
         - `at`: which embeddings these are, as in `embed`.
-        - `listen`: `mean`, `reading`, `full` (attention logits averaged over queries, of the pooling position, or
-          complete), `weights` (attention probabilities), `hidden` (hidden states).
+        - `listen`: `full` (attention logits), `mean` (attention logits averaged over queries), `reading`
+          (log-probabilities with which the pooling position attends), `weights` (attention probabilities), `hidden`
+          (hidden states).
         - `zero_values_at`: positions whose value vectors are zero in every layer, for value zeroing.
 
         Raises an `UnsupportedError` if the model does not support the requested attention.
@@ -261,12 +262,12 @@ class HuggingFaceModel(Model):
         if returns_attention:
             options["output_attentions"] = True
         pools_last = self.pools_last  # may run the model to measure it, so before hooks are in place
-        starts_at_words = at == "word" and self.task.is_text
-        # Given token ids, causal classifiers search them for the last token and undo our pooling: they get embeddings.
-        reads_token_ids = not starts_at_words and not pools_last
-        word_vectors = (
-            None if reads_token_ids or not self.task.is_text else embeddings if starts_at_words else self.embed(batch)
-        )
+        word_vectors: Tensor | None = None  # then the model gets token ids or pixels, and a hook puts in the embeddings
+        if self.task.is_text and at == "word":
+            word_vectors = embeddings
+        elif self.task.is_text and pools_last:
+            # Given token ids, a causal classifier searches them for the last token, and undoes our pooling.
+            word_vectors = self.embed(batch)
         with ExitStack() as stack:
             if recorder is not None:
                 stack.enter_context(recording(self.model, recorder))
