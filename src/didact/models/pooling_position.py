@@ -55,6 +55,7 @@ def position_weights(
 
 
 def _gradient_norms(logits: Float[Tensor, "batch output"], states: list[Tensor]) -> TokenScores | None:
+    """The root of the summed squares of all gradients at each position, normalised to sum to 1 per row."""
     squared_norms = torch.zeros(states[0].shape[:2], device=logits.device)
     for direction in _directions(logits.shape[-1]):
         value = (logits * direction.to(logits)).sum()
@@ -69,6 +70,7 @@ def _gradient_norms(logits: Float[Tensor, "batch output"], states: list[Tensor])
 
 
 def _directions(outputs: int) -> Float[Tensor, "direction output"]:
+    """The linear combinations of logits to differentiate: each logit alone, or random signed sums of many."""
     if outputs <= _DIRECTIONS:
         return torch.eye(outputs)
     generator = torch.Generator().manual_seed(0)

@@ -127,6 +127,7 @@ def _check_states(
 
 
 def _check_equal(model: HuggingFaceModel, values: Tensor, reference: Tensor, description: str) -> None:
+    """Raise an error if values and reference differ by more than the tolerance; both may be infinite or NaN."""
     if values.shape != reference.shape:
         raise _refusal(model, f"{description} have the shape {tuple(values.shape)} instead of {tuple(reference.shape)}")
     finite = reference.isfinite() & values.isfinite()
@@ -142,6 +143,7 @@ def _check_equal(model: HuggingFaceModel, values: Tensor, reference: Tensor, des
 
 
 def _refusal(model: HuggingFaceModel, fault: str) -> UnsupportedError:
+    """The error of a failed check."""
     refusal = unsupported_model_error(model.name, model.model, fault)
     return UnsupportedError(f"{refusal} Or load it with check=False, at your own risk.")
 
@@ -162,6 +164,7 @@ def _is_quantised(model: HuggingFaceModel) -> bool:
 
 
 def _check_chunks(model: HuggingFaceModel) -> None:
+    """Raise an error for chunked attention, which depends on the padded length of a batch."""
     config = model.model.config
     sparse = [f"{name}={getattr(config, name)}" for name in _CHUNKS if getattr(config, name, None) is not None]
     if getattr(config, "attention_type", None) == "block_sparse":
@@ -250,6 +253,7 @@ def attention_source(model: HuggingFaceModel) -> AttentionSource:
 
 
 def _check_recording(model: HuggingFaceModel, batch: Batch) -> AttentionSource:
+    """Record attention in one pass, and compare it with the attention that the model returns."""
     layers = int(model.model.config.num_hidden_layers)
     words = model.embed(batch)
     listen: tuple[TraceField, ...] = ("full",)
@@ -288,14 +292,8 @@ def _returned_attentions(model: HuggingFaceModel, words: Tensor, batch: Batch) -
     try:
         with attention_implementation(model.model, "eager"):
             output = model.call_transformers(words, batch, returns_attention=True)
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        LookupError,
-        NotImplementedError,
-    ):  # the model cannot return attention
-        return None
+    except (TypeError, ValueError, AttributeError, LookupError, NotImplementedError):
+        return None  # the model cannot return attention
     attentions = getattr(output, "attentions", None) or ()
     length = batch.tokens.shape[1]
     fits = [
@@ -320,6 +318,7 @@ def _dtype(model: HuggingFaceModel) -> torch.dtype:
 
 
 def _key(model: HuggingFaceModel) -> str:
+    """Everything that decides the measured properties: class, dtype, task and configuration."""
     config = {name: value for name, value in model.model.config.to_dict().items() if not name.startswith("_")}
     properties = [type(model.model).__qualname__, str(_dtype(model)), model.task.name, tolerance(model)]
     return json.dumps([properties, config], sort_keys=True, default=str)
