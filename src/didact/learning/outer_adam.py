@@ -19,6 +19,7 @@ class OuterAdam:
         self.squares = [torch.zeros_like(parameter) for parameter in parameters]
 
     def step(self, gradients: Sequence[Tensor]) -> None:
+        """Update the parameters in place."""
         self.steps += 1
         norm = float(torch.sqrt(sum((tensor.cpu().double() ** 2).sum() for tensor in gradients)))  # type: ignore[arg-type]
         scale = min(1.0, self.clip / max(norm, 1e-30))

@@ -363,6 +363,7 @@ class SmatLoop:
         return {name: tensor.detach().clone() for name, tensor in state.items()}
 
     def _end_epoch(self, epoch: SmatEpoch) -> None:
+        """Record an epoch, its weights if it is the best so far, and the checkpoint."""
         self.history.append(epoch)
         if best_epoch(self.history) is epoch:
             self.best_state = self._state()

@@ -89,6 +89,7 @@ class AttentionRecorder:
     def _pooling_attention(
         self, logits: Float[Tensor, "batch head token token"], visible: Bool[Tensor, "batch #head token token"]
     ) -> Float[Tensor, "batch head token"]:
+        """The log-probabilities with which the pooling position attends to each key."""
         if isinstance(self.pooling, Tensor) or self.pooling == "mean":
             # A padding query can attend to no key, and its softmax would be NaN: it keeps its raw row, at weight 0.
             padding = ~self.mask[:, None, :, None]

@@ -121,6 +121,7 @@ def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # n
 
 @lru_cache(maxsize=4)
 def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]:  # noqa: ARG001 - as above
+    """The standardised embedding table of a base and its hash, cached until the files change."""
     from transformers import AutoModel
 
     from didact.models.pretrained import quiet_transformers

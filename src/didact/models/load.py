@@ -167,6 +167,7 @@ def uncompiled_model(model: Any) -> Any:
 
 
 def _load_saved(source: str, head_options: HeadOptions, *, dispatch: bool, **options: Any) -> Model:
+    """Load a model by name or folder: a native one, or one of transformers. Checks the checksums of its weights."""
     record = read_record(Path(source))
     if not record:
         check_folder(source)  # before transformers is imported, which takes seconds

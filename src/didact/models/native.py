@@ -65,6 +65,7 @@ class NativeModel(Model):
         return f"native, {self.architecture}"
 
     def encode(self, rows: Sequence[Row]) -> Batch:
+        """Rows as one batch on the CPU. Raises an error for rows with the wrong number of texts, or too long."""
         if isinstance(self.reader, PatchReader):
             return self.reader.encode(rows)
         allowed = range(self.task.fewest_texts, len(self.task.segments) + 1)
@@ -81,6 +82,7 @@ class NativeModel(Model):
         return batch
 
     def facts(self) -> Mapping[str, object]:
+        """Everything beside the weights that decides an output. `save` writes it as config.json."""
         config = {
             "architecture": self.architecture,
             "options": self.options,

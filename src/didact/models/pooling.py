@@ -85,6 +85,7 @@ class PoolingModel(NativeModel):
         listen: Collection[TraceField] = (),
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
+        """From the embeddings to the answer. Recorded attention is that of the pooling."""
         self.check_attention(listen, zero_values_at)
         requested = frozenset(listen)
         sequence_masks = self._sequence_masks(batch)
@@ -103,6 +104,7 @@ class PoolingModel(NativeModel):
         return [batch.mask]
 
     def _answer(self, states: Tensor, sequence_masks: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """Pool the states and apply the head. Returns logits, and the fields of attention for a `Trace`."""
         if self.task.is_per_token:
             return self.task.token_logits(self.head(states), batch), {}
         attention: dict[str, object] = {}
@@ -122,6 +124,7 @@ class PoolingModel(NativeModel):
         return self.head(pooled[0]), attention
 
     def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, object]:
+        """The fields of attention for a `Trace`, with one layer and one head."""
         # Weights sum to 1 per text, so over the row they sum to the number of texts that are not empty.
         totals = weights.sum((1, 2))
         distribution = totals / totals.sum(-1, keepdim=True).clamp_min(1)

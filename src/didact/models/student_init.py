@@ -73,6 +73,7 @@ class StudentInit:
         return _tensors(self.files[VECTORS])["vectors"] if VECTORS in self.files else None
 
     def _huggingface(self) -> "HuggingFaceModel":
+        """A Hugging Face student: random weights, and those of the base below the head."""
         from didact.models.huggingface import HuggingFaceModel
         from didact.models.pretrained import auto_class
 
@@ -91,6 +92,7 @@ class StudentInit:
         )
 
     def _base_state(self) -> tuple[Mapping[str, Tensor], str]:
+        """The weights of the base below the head, and their hash. Raises a `RecordError` if they have changed."""
         facts = self.facts
         source, stamp = locate_base(facts["base"])
         files = tuple(sorted(self.files.items()))
@@ -270,6 +272,7 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
 def _same_architecture(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
 ) -> StudentInit:
+    """The `StudentInit` of `same` for a Hugging Face teacher."""
     if teacher.library == "huggingface":
         from didact.models.pretrained import head_config
 
