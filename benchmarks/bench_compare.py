@@ -25,7 +25,7 @@ from didact.comparing.run_inputs import RunInputs
 from didact.core.seeds import seed_from
 from didact.data.subset import subset
 from didact.execution.base import open_runner
-from didact.learning.fit import Training, predict_examples, shuffled
+from didact.learning.fit import Training, epoch_batches, predict_examples
 from didact.learning.teach import teach
 from didact.registry import parse_spec
 from didact.students.build import build_strategy
@@ -63,7 +63,7 @@ def bare_cell(cell: Cell, run_inputs: RunInputs) -> None:
     best, kept = -1.0, {}
     for epoch in range(1, training.epochs + 1):
         student.train()
-        for rows in shuffled(train.batch, training, epoch):
+        for rows in epoch_batches(train.batch, training, epoch):
             batch = train.batch.select(torch.from_numpy(rows))
             trace = student(batch, listen=["mean"])
             logits = torch.einsum("h,bht->bt", mix.softmax(0), trace.mean.flatten(1, 2))

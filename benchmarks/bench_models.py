@@ -16,7 +16,7 @@ import didact
 import didact.errors
 from didact.core.human import HumanTeacher
 from didact.core.shared_weights import shared_copy
-from didact.learning.fit import Examples, Training, fit, shuffled
+from didact.learning.fit import Examples, Training, epoch_batches, fit
 from didact.models.build import build_model
 
 
@@ -77,7 +77,7 @@ def loop() -> None:
     def bare() -> None:
         optimiser = torch.optim.AdamW(model.parameters(), lr=training.rate, fused=True)
         model.train()
-        for chosen in list(shuffled(train.batch, training, 1)):
+        for chosen in list(epoch_batches(train.batch, training, 1)):
             index = torch.from_numpy(chosen)
             loss = model.task.loss(model(train.batch.select(index)).logits, train.goal[index]).mean()
             optimiser.zero_grad()

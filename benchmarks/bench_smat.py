@@ -32,7 +32,7 @@ from didact.core.human import HumanTeacher
 from didact.core.model import Model
 from didact.explainers.mix import AttentionMix
 from didact.explaining.component_scores import compute_component_scores
-from didact.learning.fit import AuxiliaryLoss, Examples, _loss, shuffled
+from didact.learning.fit import AuxiliaryLoss, Examples, _loss, epoch_batches
 from didact.learning.smat import SmatLoop
 from didact.learning.smat_options import SmatOptions
 from didact.learning.teach import student_training
@@ -94,10 +94,10 @@ class Bench:
         training = replace(student_training(student, "adam"), batch_size=setting.batch)
         strategy = Attention()
         self.loop = SmatLoop(student, strategy, explainer, parts, train, train, training, SmatOptions(), None)
-        self.first = [one.detach().clone() for one in self.loop.learned]
+        self.first = [one.detach().clone() for one in self.loop.explainer_parameters]
         self.beside = AuxiliaryLoss(strategy, strategy.lesson(parts.maps, train.batch))
         self.outer_rows = self.loop._outer_rows(1)
-        self.batches = list(shuffled(train.batch, training, 1))
+        self.batches = list(epoch_batches(train.batch, training, 1))
         self.teacher: Model | None = teacher
         self.steps = 0
 
@@ -113,7 +113,7 @@ class Bench:
             raise AssertionError(loss)
         loop.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(list(loop.weights.values()), loop.training.clip)
+        torch.nn.utils.clip_grad_norm_(list(loop.student_weights.values()), loop.training.clip)
         loop.optimiser.step()
         return loss.item()
 
@@ -122,9 +122,9 @@ class Bench:
         loop = self.loop
         loop.route, loop.smat = route, SmatOptions(pilot=pilot)
         rows = self._rows()
-        found = loop._step(self.steps, rows, self.outer_rows.take(loop._taught(rows)))
+        found = loop._step(self.steps, rows, self.outer_rows.take(loop._excluded_rows(rows)))
         loop._check_numbers(found, f"in step {self.steps}")
-        loop.outer.step(found.of)
+        loop.outer_optimiser.step(found.explainer_gradients)
         loop._check_mix(2, self.steps)
         return float(found.inner_loss), float(found.outer_loss)
 
@@ -133,7 +133,7 @@ class Bench:
         self.steps += 1
         self.loop.optimiser.zero_grad(set_to_none=True)
         with torch.no_grad():
-            for one, first in zip(self.loop.learned, self.first, strict=True):
+            for one, first in zip(self.loop.explainer_parameters, self.first, strict=True):
                 one.copy_(first)
 
     def _rows(self) -> np.ndarray:

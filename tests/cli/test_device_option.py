@@ -66,7 +66,7 @@ def test_a_device_that_is_not_here(places, command, device):
 def test_what_cannot_be_spread(places, command, monkeypatch):
     """What is trained, and native teachers."""
     monkeypatch.setattr("didact.models.load.default_device", lambda: "cpu")  # not a device of other tests
-    wanted = "what is trained needs one" if command in ("train", "demo") else "spreads Hugging Face models"
+    wanted = "training needs one" if command in ("train", "demo") else "spreads Hugging Face models"
     assert wanted in told(places, command, "--device", "auto")
 
 

@@ -207,13 +207,13 @@ class TestStudents:
             as_student_spec(Forgets())
 
     def test_options_must_be_readable(self):
-        with pytest.raises(OptionError, match="options are numbers, words, lists"):
+        with pytest.raises(OptionError, match="options must be numbers, words, lists"):
             as_student_spec(Pull(beta=torch.nn.Linear(1, 1)))
 
     @pytest.mark.parametrize(
         ("student", "message"),
         [
-            (3, "written architecture/strategy, or given as a strategy or a pair"),
+            (3, "must be a text .architecture/strategy., a strategy or a pair"),
             (("pool", 3), "as Attention"),
             (nn.Linear, "derives from NativeModel"),
             ("pool/pul", "no strategy named 'pul'. Did you mean 'pull'"),

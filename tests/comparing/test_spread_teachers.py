@@ -264,4 +264,4 @@ def test_a_demo_of_ones_own(name, spread, tmp_path):
     assert devices(tmp_path / "demo" / "quick") == {"cpu"}
     refused = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "planted"), *flags])
     assert isinstance(refused.exception, OptionError)
-    assert "what is trained needs one" in str(refused.exception)
+    assert "training needs one" in str(refused.exception)

@@ -15,7 +15,7 @@ from didact.evaluation.cost import cost_of
 from didact.explainers import EXPLAINERS
 from didact.explaining.explain import explain
 from didact.explaining.method_options import COMMON
-from didact.learning.fit import Examples, Training, descend, fit
+from didact.learning.fit import Examples, Training, fit, training_step
 from didact.learning.teach import teach
 from didact.models.build import build_model
 from didact.registry import parse_spec
@@ -135,7 +135,7 @@ class TestTraining:
             loss = (weight * 2.0).sum()
             if name == "overflow":
                 weight.register_hook(lambda found, slope=slope: found * slope)
-            descend(loss, optimiser, [weight], Training(clip=100.0), 1, scaler)
+            training_step(loss, optimiser, [weight], Training(clip=100.0), 1, scaler)
             ends[name] = weight.item()
         assert ends["scaled"] == pytest.approx(ends["plain"]) == pytest.approx(0.8)
         assert ends["overflow"] == 1.0

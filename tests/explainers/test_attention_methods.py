@@ -358,7 +358,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("method", ["attention_rollout", "attention_flow", "value_zeroing"])
     def test_no_attention_between_tokens(self, method):
-        message = "no self-attention" if method == "value_zeroing" else "only the attention it pools with"
+        message = "no self-attention" if method == "value_zeroing" else "only pooling attention"
         with pytest.raises(UnsupportedError, match=message):
             METHODS[method]()(*asked("bilstm_attention"))
 

@@ -37,7 +37,7 @@ def test_smat_takes_finite_numbers(name):
 
 def test_weights_that_overflow_in_the_last_step_are_an_error(tmp_path):
     with pytest.raises(
-        TrainingError, match=r"in epoch 1, and nothing is kept.*lower it \(learning_rate, --learning-rate\)"
+        TrainingError, match=r"in epoch 1, and nothing is saved.*lower it \(learning_rate, --learning-rate\)"
     ):
         train_teacher(SMALL, TINY, out=tmp_path / "model", epochs=1, batch_size=64, rate=1e300, progress=False)
     assert not any(tmp_path.iterdir())
@@ -61,7 +61,7 @@ def test_one_class_is_nothing_to_learn(tmp_path):
     frame = pandas.DataFrame({"text": [f"text {number}" for number in range(40)], "label": "yes"})
     data = load_data(frame)
     assert isinstance(data, Dataset)
-    with pytest.raises(DataError, match="have the class 'yes': there is nothing to learn"):
+    with pytest.raises(DataError, match="have the class 'yes', so there is nothing to learn"):
         train_teacher(data, TINY, out=tmp_path / "model", epochs=1)
     assert not any(tmp_path.iterdir())
 

@@ -63,13 +63,15 @@ def loop(training, family="attention_mix", *, kind="native", student="native", s
         smat or SmatOptions(), None,
     )  # fmt: skip
     found.explainer.double()
-    found.learned = [one for one in (explainer.coefficients, explainer.log_temperature) if one.requires_grad]
+    found.explainer_parameters = [
+        one for one in (explainer.coefficients, explainer.log_temperature) if one.requires_grad
+    ]
     with torch.no_grad():
         draw = torch.randn(len(explainer.names), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
         explainer.coefficients += 0.1 * draw / len(draw)
     model.train()
     for step in range(3):
-        found._learn(found._gradients(found._inner_batch(np.arange(6) + 6 * step, OUTER), step))
+        found._student_step(found._student_gradients(found._inner_batch(np.arange(6) + 6 * step, OUTER), step))
     return found
 
 
@@ -80,7 +82,7 @@ def derivative(found, route):
 def numeric(found, stride=1e-5):
     """dF/dφ by central differences of the loss on the outer rows."""
     values = []
-    for parameter in found.learned:
+    for parameter in found.explainer_parameters:
         for place in range(parameter.numel()):
             sides = []
             for sign in (1, -1):
@@ -94,7 +96,7 @@ def numeric(found, stride=1e-5):
 
 
 def flat(found):
-    return torch.cat([one.reshape(-1) for one in found.of])
+    return torch.cat([one.reshape(-1) for one in found.explainer_gradients])
 
 
 def gap(one, other):
@@ -112,7 +114,7 @@ def test_routes_agree_and_equal_a_numeric_derivative(name, family):
     assert gap(difference, double) <= 1e-5
     assert gap(numeric(found), double) <= 1e-5
     if name == "clipped":
-        inner = torch.cat([one.reshape(-1) for one in derivative(found, "double").inner])
+        inner = torch.cat([one.reshape(-1) for one in derivative(found, "double").student_gradients])
         assert inner.norm() > OPTIMISERS[name].clip, "clipping is at work"
 
 
@@ -151,11 +153,11 @@ def test_a_hugging_face_teacher_with_other_pieces_than_the_student():
 def test_words_that_no_batch_holds_do_not_become_nan():
     found = loop(replace(OPTIMISERS["adam"], weight_decay=0.0))
     seen = set(found.train.batch.tokens.unique().tolist())
-    table = found.weights["student.words.weight"]
+    table = found.student_weights["student.words.weight"]
     assert len(seen) < len(table) / 2, "the batch misses most of the vocabulary"
-    gradients = found._gradients(found._inner_batch(np.arange(6), OUTER), 7)
-    step = preview(found.optimiser, found.weights, gradients, clip=1e6)
-    pulled = dict(zip(found.weights, step.pull([torch.ones_like(one) for one in gradients]), strict=True))
+    gradients = found._student_gradients(found._inner_batch(np.arange(6), OUTER), 7)
+    step = preview(found.optimiser, found.student_weights, gradients, clip=1e6)
+    pulled = dict(zip(found.student_weights, step.vjp([torch.ones_like(one) for one in gradients]), strict=True))
     unseen = [place for place in range(len(table)) if place not in seen]
     assert (pulled["student.words.weight"][unseen] == 0).all()
     assert all(one.isfinite().all() for one in pulled.values())
@@ -180,7 +182,7 @@ def test_the_previewed_step_is_the_step_that_torch_takes(name):
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_pull_is_the_transposed_jacobian_of_the_step(name):
+def test_vjp_is_the_transposed_jacobian_of_the_step(name):
     torch.manual_seed(0)
     training = OPTIMISERS[name]
     weights = {"a": torch.nn.Parameter(torch.randn(3, 2)), "b": torch.nn.Parameter(torch.randn(4))}
@@ -195,7 +197,7 @@ def test_pull_is_the_transposed_jacobian_of_the_step(name):
         new = preview(optimiser, weights, changed, clip=training.clip).weights
         return sum(float((one * v).sum()) for one, v in zip(new.values(), vector, strict=True))
 
-    pulled = preview(optimiser, weights, gradients, clip=training.clip).pull([one.clone() for one in vector])
+    pulled = preview(optimiser, weights, gradients, clip=training.clip).vjp([one.clone() for one in vector])
     for place, gradient in enumerate(gradients):
         for at in range(gradient.numel()):
             sides = []
@@ -214,7 +216,7 @@ def test_the_first_step_of_adam_is_exact_in_single_precision():
     gradient = torch.tensor([1e-3, -0.5, 2.0], dtype=torch.float32)
     step = preview(optimiser, {"w": weight}, [gradient], clip=1e6)
     expected = 0.01 * 1e-8 / (gradient.double().abs() + 1e-8) ** 2
-    torch.testing.assert_close(step.pull([torch.ones(3)])[0].double(), expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(step.vjp([torch.ones(3)])[0].double(), expected, rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("route", ["double", "forward", "difference"])
@@ -231,10 +233,10 @@ def test_a_quadratic_has_a_closed_form(route):
         return Step({"t": theta.detach() - rate * gradients[0]}, lambda vector: [rate * vector[0]])
 
     found = hypergradient(
-        {"t": theta}, [phi], taught=taught, outer=lambda weights: ((weights["t"] - goal) ** 2).sum() / 2,
+        {"t": theta}, [phi], inner_losses=taught, outer_loss=lambda weights: ((weights["t"] - goal) ** 2).sum() / 2,
         step=step, route=route,
     )  # fmt: skip
     with torch.no_grad():
         later = theta - rate * ((theta - goal) + beta * (theta - matrix @ phi))
         expected = rate * beta * matrix.T @ (later - goal)
-    assert gap(found.of[0], expected) <= (1e-9 if route == "difference" else 1e-12)
+    assert gap(found.explainer_gradients[0], expected) <= (1e-9 if route == "difference" else 1e-12)

@@ -10,10 +10,10 @@ from didact.learning import l2e_losses
 from didact.learning.l2e_losses import (
     label_values,
     labelling_loss,
-    labels_of,
     mean_ranks,
     ranking_loss,
     regression_loss,
+    unit_labels,
 )
 
 
@@ -60,7 +60,7 @@ class TestRanking:
         whole = ranking_loss(scores, weights, real)
         (slope,) = torch.autograd.grad(whole.sum(), scores)
         for cells in (1, 40, 100):
-            monkeypatch.setattr(l2e_losses, "_CELLS", cells)
+            monkeypatch.setattr(l2e_losses, "_MAX_PAIRS", cells)
             part = ranking_loss(scores, weights, real)
             torch.testing.assert_close(part, whole)
             torch.testing.assert_close(torch.autograd.grad(part.sum(), scores)[0], slope)
@@ -97,7 +97,7 @@ class TestRanking:
 
 def labelled(*weights: float, is_signed: bool = True) -> list[int]:
     row = torch.tensor([weights])
-    return labels_of(row, torch.ones_like(row, dtype=torch.bool), is_signed=is_signed)[0].tolist()
+    return unit_labels(row, torch.ones_like(row, dtype=torch.bool), is_signed=is_signed)[0].tolist()
 
 
 class TestLabels:
@@ -126,7 +126,7 @@ class TestLabels:
     def test_means_are_of_the_real_units_of_a_row(self):
         weights = torch.tensor([[1.0, 3.0, 100.0], [10.0, 30.0, 31.0]])
         real = torch.tensor([[True, True, False], [True, True, True]])
-        assert labels_of(weights, real, is_signed=True).tolist() == [[3, 4, -1], [3, 4, 4]]
+        assert unit_labels(weights, real, is_signed=True).tolist() == [[3, 4, -1], [3, 4, 4]]
 
     def test_scale_does_not_matter(self):
         assert labelled(3.0, 1.0, -2.0, 0.0) == labelled(3e-6, 1e-6, -2e-6, 0.0)

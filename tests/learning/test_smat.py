@@ -142,7 +142,7 @@ def test_stopped_and_resumed_it_ends_in_the_same_bytes(tmp_path, smat, optimiser
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        stopped.learn(smat, training, checkpoint=tmp_path / "at", seen=stop)
+        stopped.learn(smat, training, checkpoint=tmp_path / "at", on_epoch_end=stop)
     resumed = Setting(learn_temperature=True)
     again = resumed.learn(smat, training, checkpoint=tmp_path / "at")
     assert torch.equal(resumed.explainer.coefficients, whole.explainer.coefficients)
@@ -167,15 +167,19 @@ def test_all_passes_of_a_step_draw_the_same_dropout():
     loop = setting.loop()
     setting.student.train()
     taught, judging = np.arange(6), np.arange(6, 12)
-    loop._learn(loop._gradients(loop._inner_batch(taught, judging), 0))
+    loop._student_step(loop._student_gradients(loop._inner_batch(taught, judging), 0))
     told = loop._inner_batch(taught, judging)
     double, difference = (
         loop._hypergradient(loop._inner_batch(taught, judging), 3, route) for route in ("double", "difference")
     )
-    gap = (double.of[0] - difference.of[0]).norm() / double.of[0].norm()
+    gap = (double.explainer_gradients[0] - difference.explainer_gradients[0]).norm() / double.explainer_gradients[
+        0
+    ].norm()
     assert gap < 1e-2
     other = loop._hypergradient(told, 4, "double")
-    assert (double.of[0] - other.of[0]).norm() / double.of[0].norm() > 0.1, "another step draws another one"
+    assert (double.explainer_gradients[0] - other.explainer_gradients[0]).norm() / double.explainer_gradients[
+        0
+    ].norm() > 0.1, "another step draws another one"
 
 
 @pytest.mark.parametrize("outer", ["train", "dev"])
@@ -184,7 +188,7 @@ def test_every_row_judges_and_none_in_the_step_that_teaches_it(monkeypatch, oute
     step, seen = loop._hypergradient, []
 
     def watched(inner, number, route, **more):
-        rows, judging = inner.batch.ids, loop._judges(inner.judging)[0].ids
+        rows, judging = inner.batch.ids, loop._outer_batch(inner.outer_rows)[0].ids
         assert outer == "dev" or not set(rows) & set(judging)
         if not more:  # the trial before the first step is no step
             seen.extend(judging)
@@ -264,12 +268,12 @@ def test_recurrent_students_take_the_route_that_needs_no_second_derivatives():
         ({"outer": "dev", "outer_batch": 25}, {}, {}, OptionError, "25 rows of dev, and there are 24"),
         ({"outer": "test", "reset": -1}, {}, {}, OptionError, "outer must be train or dev, not test; reset"),
         ({"route": "triple"}, {}, {}, OptionError, "'auto' or one of"),
-        ({}, {}, {"send": "top"}, UnsupportedError, "sends whole"),
+        ({}, {}, {"send": "top"}, UnsupportedError, "uses the whole distribution"),
         ({}, {}, {"beta": 0.0}, TrainingError, "exactly 0"),
         ({}, {"optimiser": "sgd", "rate": 1e30, "clip": 1e30}, {}, TrainingError, "rate .*too high"),
     ],
 )
-def test_what_cannot_be_learned_is_inner_batch(smat, training, strategy, error, message):
+def test_what_cannot_be_learned_is_refused(smat, training, strategy, error, message):
     setting = Setting()
     with pytest.raises(error, match=message):
         setting.learn(SmatOptions(**smat), replace(TRAINING, **training), Attention(**strategy))
@@ -282,7 +286,11 @@ def test_numbers_that_break_on_the_way_name_the_step(monkeypatch):
 
     def broken(inner, number, route, **more):
         found = step(inner, number, route, **more)
-        return replace(found, of=[one * float("nan") for one in found.of]) if number == 5 else found
+        return (
+            replace(found, explainer_gradients=[one * float("nan") for one in found.explainer_gradients])
+            if number == 5
+            else found
+        )
 
     monkeypatch.setattr(loop, "_hypergradient", broken)
     with pytest.raises(TrainingError, match=r"NaN or infinite in step 6 \(epoch 2\)"):
@@ -294,17 +302,17 @@ def test_other_strategies_are_refused():
         Setting().learn(strategy=build_strategy(Spec("multitask")))
 
 
-def test_one_class_only_is_inner_batch():
+def test_one_class_only_is_refused():
     values = np.tile([3.0, 1.0, 0.0], (24, 1))
-    with pytest.raises(TrainingError, match="one and the same answer to all 24 rows"):
+    with pytest.raises(TrainingError, match="the same answer to all 24 rows"):
         Setting(values=values).learn()
 
 
-def test_parts_that_all_say_the_same_are_inner_batch():
+def test_components_with_the_same_scores_are_refused():
     setting = Setting()
     even = np.repeat(setting.parts.values.mean(1, keepdims=True), 8, axis=1)
     setting.parts = replace(setting.parts, values=even.astype(np.float32))
-    with pytest.raises(TrainingError, match="all say the same"):
+    with pytest.raises(TrainingError, match="all have the same scores"):
         setting.learn()
 
 

@@ -12,7 +12,7 @@ from didact.core.dataset import Dataset, Split
 from didact.core.human import HumanTeacher
 from didact.core.measure import measure
 from didact.errors import OptionError, RecordError, RequestError, TrainingError, UnknownNameError, UnsupportedError
-from didact.learning.fit import Examples, Training, fit, rate_at, shuffled
+from didact.learning.fit import Examples, Training, epoch_batches, fit, learning_rate_factor
 from didact.learning.train import train_teacher
 from didact.models.build import build_model
 from tiny import huggingface
@@ -138,7 +138,7 @@ class TestFit:
         gold = HumanTeacher(data.task, data.classes)
         train, dev = (Examples.of(model, data[name].rows, gold.predict(data[name].rows)) for name in ("teach", "dev"))
         seen = []
-        history = fit(model, train, dev, Training(epochs=4, rate=3e-3, patience=4), seen=seen.append)
+        history = fit(model, train, dev, Training(epochs=4, rate=3e-3, patience=4), on_epoch_end=seen.append)
         assert seen == history
         assert history[-1].loss < history[0].loss
         best = max(epoch.dev_measure for epoch in history)
@@ -154,18 +154,20 @@ class TestFit:
         assert len(history) == 3
 
     def test_warm_up_and_decay(self):
-        rates = [rate_at(step, 100, Training(warmup=0.1)) for step in range(100)]
+        rates = [learning_rate_factor(step, 100, Training(warmup=0.1)) for step in range(100)]
         assert rates[0] == pytest.approx(0.1)
         assert rates[9] == rates[10] == pytest.approx(1.0)
         assert rates[-1] == pytest.approx(0.0605, abs=1e-3)
         assert sorted(rates[10:], reverse=True) == rates[10:]
-        assert {rate_at(step, 100, Training(warmup=0.0, schedule="constant")) for step in range(100)} == {1.0}
+        assert {learning_rate_factor(step, 100, Training(warmup=0.0, schedule="constant")) for step in range(100)} == {
+            1.0
+        }
 
     def test_every_row_once_per_epoch_in_batches_of_similar_length(self):
         data = small()
         batch = build_model("native", data).encode(data["teach"].rows)
         training = Training(batch_size=16, seed=1)
-        one, two = (list(shuffled(batch, training, epoch)) for epoch in (1, 2))
+        one, two = (list(epoch_batches(batch, training, epoch)) for epoch in (1, 2))
         assert sorted(np.concatenate(one).tolist()) == list(range(600))
         assert [part.tolist() for part in one] != [part.tolist() for part in two]
         lengths = batch.lengths.numpy()
@@ -186,7 +188,9 @@ class TestRequests:
     def test_models_nobody_knows(self):
         with pytest.raises(UnknownNameError, match=r"no model named 'natve'. Did you mean 'native'\?.*not a folder"):
             train_teacher(small(), "natve", **QUICK)
-        with pytest.raises(UnknownNameError, match="not a folder with a model, and could not be had"):
+        with pytest.raises(
+            UnknownNameError, match="not a folder with a model, and the Hugging Face hub did not provide it"
+        ):
             didact.load_teacher("no/such-model")
 
     def test_options_nobody_knows(self):
@@ -219,7 +223,7 @@ class TestRequests:
         train_teacher(small(), "native(layers=1)", out=tmp_path / "t", **QUICK)
         assert didact.load_teacher(tmp_path / "t", max_length=30).max_length == 30
         for options, message in (
-            ({"task": "pair"}, "does classification, not pair"),
+            ({"task": "pair"}, "is classification, not pair"),
             ({"classes": ["x", "y"]}, "has the classes"),
             ({"max_length": 9999}, "reads 1 to 512"),
             ({"device": "quantum"}, "cannot be used here"),
@@ -228,19 +232,19 @@ class TestRequests:
                 didact.load_teacher(tmp_path / "t", **options)
 
     def test_a_live_pair_stays_where_it_is(self):
-        with pytest.raises(OptionError, match="stays where it is"):
+        with pytest.raises(OptionError, match="stays on its device"):
             didact.load_teacher(huggingface("bert"), device="cpu")
 
     def test_no_rows_to_choose_the_epoch_by(self):
         data = small()
         empty = Dataset("empty", data.task, {**data.splits, "dev": Split("dev", ())}, data.classes)
-        with pytest.raises(TrainingError, match="one of them is empty"):
+        with pytest.raises(TrainingError, match="one of the two sets is empty"):
             train_teacher(empty, **QUICK)
 
     def test_things_that_are_no_teacher(self):
-        with pytest.raises(OptionError, match="cannot be made of int"):
+        with pytest.raises(OptionError, match="int cannot be a teacher"):
             didact.load_teacher(3)
-        with pytest.raises(OptionError, match="'human' needs its task"):
+        with pytest.raises(OptionError, match="'human' needs task="):
             didact.load_teacher("human")
         teacher = didact.load_teacher("human", task="classification", classes=["a", "b"])
         assert didact.load_teacher(teacher) is teacher

@@ -73,12 +73,14 @@ class TestHuggingFace:
 
     def test_a_damaged_config_is_no_missing_model(self, folder):
         (folder / "config.json").write_text("{bad")
-        with pytest.raises(RecordError, match="holds a model that cannot be opened.*config.json.*not a valid JSON"):
+        with pytest.raises(RecordError, match="The model in folder .* cannot be opened.*config.json.*not a valid JSON"):
             didact.load_teacher(str(folder))
 
     def test_missing_weights_are_named(self, folder):
         (folder / "model.safetensors").unlink()
-        with pytest.raises(RecordError, match="holds a model that cannot be opened.*no file named model.safetensors"):
+        with pytest.raises(
+            RecordError, match="The model in folder .* cannot be opened.*no file named model.safetensors"
+        ):
             didact.load_teacher(str(folder))
 
     @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from didact.core.row import Row, Span
 from didact.core.task import CLASSIFICATION, IMAGE, REGRESSION
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
-from didact.models.bilstm import BiLSTM, BiLSTMAttention, _run_packed, _run_step_by_step, _run_turned
+from didact.models.bilstm import BiLSTM, BiLSTMAttention, _run_each_direction, _run_packed, _run_step_by_step
 from didact.models.build import native_model
 from didact.models.frozen_words import FrozenWordEmbeddings, base_reader, standardised_embeddings
 from didact.models.native import load_native
@@ -73,11 +73,11 @@ class TestPieceReader:
     def test_truncation_takes_from_the_longest_text(self):
         row = Row("x", ("a good film is not very good", "a film"))
         reader = PieceReader.from_tokenizer(wordpiece_tokenizer())
-        assert reader.encode([row], longest=7).segments[0].tolist() == [-1, 0, 0, -1, 1, 1, -1]
+        assert reader.encode([row], max_length=7).segments[0].tolist() == [-1, 0, 0, -1, 1, 1, -1]
         bare = replace(reader, special=False)
-        assert bare.encode([row], longest=5).segments[0].tolist() == [0, 0, 0, 1, 1]
+        assert bare.encode([row], max_length=5).segments[0].tolist() == [0, 0, 0, 1, 1]
         with pytest.raises(OptionError, match="length of 3 leaves no room"):
-            reader.encode([row], longest=3)
+            reader.encode([row], max_length=3)
 
     def test_how_the_tokenizer_was_called_last_is_nothing(self):
         tokenizer = wordpiece_tokenizer()
@@ -102,7 +102,9 @@ class TestPieceReader:
         assert model.token_name(5) == "a"
         bytes_only = PieceReader.from_tokenizer(byte_tokenizer())
         assert (bytes_only.cls, bytes_only.sep) == (0, 1), "the tokens it begins and ends with"
-        with pytest.raises(UnsupportedError, match="'mask' was asked for.*has no such token. Choose baseline 'zero'"):
+        with pytest.raises(
+            UnsupportedError, match="'mask' needs a token that model .* does not have. Choose baseline 'zero'"
+        ):
             PoolModel(CLASSIFICATION, CLASSES, bytes_only).special_token_id("mask")
 
 
@@ -185,7 +187,7 @@ class TestKeeping:
         other = build(PoolModel, base)
         assert all(torch.equal(one, other.state_dict()[name]) for name, one in model.state_dict().items())
         assert other.fingerprint() != model.fingerprint()
-        with pytest.raises(RecordError, match="'pool' was built on the word embeddings of .* changed since"):
+        with pytest.raises(RecordError, match="'pool' was trained with the word embeddings of .* changed since"):
             load_native(tmp_path)
 
     def test_by_spec(self, base):
@@ -211,7 +213,7 @@ class TestRefusals:
             PoolModel(CLASSIFICATION, CLASSES, WordTokenizer.from_rows(rows()), embeddings=base)
         with pytest.raises(OptionError, match="but the model reads images"):
             TransformerModel(IMAGE, CLASSES, PatchReader(32, 32), embeddings=base)
-        with pytest.raises(OptionError, match="knows 258 pieces.*has embeddings of 40"):
+        with pytest.raises(OptionError, match="has 258 tokens.*has embeddings of only 40"):
             PoolModel(REGRESSION, None, PieceReader.from_tokenizer(byte_tokenizer()), embeddings=base)
 
     def test_a_base_nobody_knows(self):
@@ -228,7 +230,7 @@ class TestLSTM:
         lengths = torch.tensor([7, 3, 0, 1])
         part = torch.arange(7) < lengths[:, None]
         found = []
-        for run in (_run_turned, _run_packed):
+        for run in (_run_each_direction, _run_packed):
             outputs = run(lstm, inputs, lengths) * part[..., None]
             found.append((outputs, *torch.autograd.grad(outputs.square().sum(), [inputs, *lstm.parameters()])))
         outputs = _run_step_by_step(lstm, inputs, part)
@@ -245,7 +247,7 @@ class TestLSTM:
             lstm = torch.nn.LSTM(8, 4, batch_first=True, bidirectional=True).to(dtype)
             torch.manual_seed(1)
             inputs = torch.randn(3, 7, 8).to(dtype).requires_grad_()
-            outputs = _run_turned(lstm, inputs, torch.tensor([7, 3, 5]))
+            outputs = _run_each_direction(lstm, inputs, torch.tensor([7, 3, 5]))
             slopes = torch.autograd.grad(outputs.square().sum(), list(lstm.parameters()), create_graph=True)
             (bend,) = torch.autograd.grad(sum(slope.square().sum() for slope in slopes), inputs)
             bends.append(bend.double())

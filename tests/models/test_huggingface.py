@@ -185,7 +185,7 @@ class TestTasks:
 
     def test_pairs_need_the_task_where_the_classes_do_not_tell(self):
         network, tokenizer = huggingface("bert")
-        with pytest.raises(ShapeError, match=r"given rows of 2 texts.*task='pair'"):
+        with pytest.raises(ShapeError, match=r"the rows have 2 texts.*task='pair'"):
             HuggingFaceModel(network, tokenizer).encode(rows(2))
         pair = HuggingFaceModel(network, tokenizer, task=PAIR)
         batch = pair.encode(rows(2))
@@ -200,9 +200,9 @@ class TestTasks:
     def test_a_task_the_head_cannot_do(self):
         network, tokenizer = huggingface("bert")
         for task in (READING, REGRESSION):
-            with pytest.raises(OptionError, match=f"has a head for classification, and cannot do {task}"):
+            with pytest.raises(OptionError, match=f"has a head for classification and does not support {task}"):
                 HuggingFaceModel(network, tokenizer, task=task)
-        with pytest.raises(UnsupportedError, match="rates 3 things at once"):
+        with pytest.raises(UnsupportedError, match="is a regression with 3 outputs"):
             adapter("bert", problem_type="regression")
 
     def test_other_heads_are_refused_by_name(self):
@@ -213,11 +213,11 @@ class TestTasks:
         with pytest.raises(UnsupportedError, match="one label per token"):
             HuggingFaceModel(BertForTokenClassification(config), tokenizer)
         for headless in (BertModel(config), BertForMaskedLM(config)):
-            with pytest.raises(UnsupportedError, match="no head that answers a task.*didact train"):
+            with pytest.raises(UnsupportedError, match="no head for a task.*didact train"):
                 HuggingFaceModel(headless, tokenizer)
 
     def test_wrong_number_of_class_names(self):
-        with pytest.raises(OptionError, match="2 class names were given, but the model has 3 outputs"):
+        with pytest.raises(OptionError, match="Got 2 class names, but the model has 3 outputs"):
             HuggingFaceModel(*huggingface("bert"), classes=["a", "b"])
 
 
@@ -259,7 +259,7 @@ class TestLengths:
         assert batch.tokens.shape == (1, 12)
 
     def test_more_than_the_model_reads_cannot_be_asked_for(self):
-        with pytest.raises(OptionError, match="max_length 100 was asked for, but the model reads 64"):
+        with pytest.raises(OptionError, match="max_length is 100, but the model reads at most 64"):
             HuggingFaceModel(*huggingface("roberta"), max_length=100)
 
     def test_predicting_counts_all_rows_not_those_of_a_batch(self):
@@ -269,7 +269,7 @@ class TestLengths:
             model.predict(data)
 
     def test_a_length_without_room_for_words(self):
-        with pytest.raises(OptionError, match="no room for words beside 3 special tokens"):
+        with pytest.raises(OptionError, match="no room for words next to 3 special tokens"):
             HuggingFaceModel(*huggingface("bert"), truncate=True, max_length=2)
 
     def test_a_question_longer_than_the_model(self):
@@ -387,7 +387,7 @@ def test_a_model_with_code_of_its_own_is_opened_when_told_to(tmp_path):
     places = {"AutoConfig": "own_model.OwnConfig", "AutoModelForSequenceClassification": f"own_model.{name}"}
     about |= {"model_type": "own-bert", "architectures": [name], "auto_map": places}
     (tmp_path / "config.json").write_text(json.dumps(about))
-    with pytest.raises(UnsupportedError, match="comes with code of its own.*--trust-remote-code"):
+    with pytest.raises(UnsupportedError, match="includes its own code.*--trust-remote-code"):
         load_teacher(tmp_path)
     teacher, twin = load_teacher(tmp_path, trust_remote_code=True), load_teacher((model, tokenizer))
     assert type(teacher.model).__name__ == name
@@ -398,5 +398,5 @@ def test_a_model_with_code_of_its_own_is_opened_when_told_to(tmp_path):
 def test_a_teacher_that_is_open_stays_where_it_is():
     teacher = adapter("bert")
     assert load_teacher(teacher) is teacher
-    with pytest.raises(OptionError, match="is open already"):
+    with pytest.raises(OptionError, match="is already loaded"):
         load_teacher(teacher, device="cpu")

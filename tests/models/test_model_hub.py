@@ -10,7 +10,7 @@ import tiny
 from didact import load_teacher
 from didact.errors import OptionError, UnknownNameError, UnsupportedError
 from didact.models import hub
-from didact.models.hub import looks_like_path, unreachable
+from didact.models.hub import looks_like_path, unreachable_reason
 
 
 class Refused(huggingface_hub.errors.HfHubHTTPError):
@@ -51,7 +51,7 @@ def test_the_folder_that_may_be_meant(asked, tmp_path):
     with pytest.raises(UnknownNameError, match="Did you mean '.*teacher-a'?"):
         load_teacher(tmp_path / "teacher")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UnknownNameError, match="holds no model: there is no config.json"):
+    with pytest.raises(UnknownNameError, match="has no model: there is no config.json"):
         load_teacher(tmp_path / "empty")
     with pytest.raises(UnknownNameError, match="is a file"):
         load_teacher(tmp_path / "teacher-a" / "config.json")
@@ -79,21 +79,21 @@ def test_what_the_hub_answers_is_left_to_transformers(asked, monkeypatch):
         raise Refused
 
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
-    assert unreachable("owner/nothing") == ""
+    assert unreachable_reason("owner/nothing") == ""
     assert len(asked) == 1
     monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **_: asked.append(url))
-    assert unreachable("owner/model", "v2") == ""
+    assert unreachable_reason("owner/model", "v2") == ""
     assert asked[-1].endswith("/owner/model/resolve/v2/config.json")
 
 
 def test_offline_means_offline(asked, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert unreachable("owner/model") == ""
+    assert unreachable_reason("owner/model") == ""
     assert asked == []
 
 
 def test_an_architecture_is_no_model():
-    with pytest.raises(UnknownNameError, match="'bilstm' is an architecture .* didact train --model bilstm"):
+    with pytest.raises(UnknownNameError, match="'bilstm' is an architecture, .* didact train --model bilstm"):
         load_teacher("bilstm")
 
 
@@ -127,5 +127,5 @@ class TestPipelines:
             OptionError, match="BertForSequenceClassification .* load_teacher\\(\\(model, tokenizer\\)\\)"
         ):
             load_teacher(tiny.huggingface("bert")[0])
-        with pytest.raises(OptionError, match="stays where it is"):
+        with pytest.raises(OptionError, match="stays on its device"):
             load_teacher(self.pipeline(), device="cpu")

@@ -59,7 +59,7 @@ class TestRefusals:
     def test_options_and_tasks(self):
         with pytest.raises(OptionError, match="'pool' of 'pool' must be 'attention' or 'mean', not 'first'"):
             pool(pool="first")
-        with pytest.raises(UnsupportedError, match="'pool' cannot do reading"):
+        with pytest.raises(UnsupportedError, match="'pool' does not support reading"):
             PoolModel(READING, None, WordTokenizer.from_rows(rows()))
 
 

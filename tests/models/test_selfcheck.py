@@ -14,7 +14,7 @@ from didact.data.load import load_data
 from didact.errors import UnsupportedError
 from didact.explaining.saved_teacher import TeacherSource
 from didact.models import selfcheck
-from didact.models.attention_function import NAME, attend, split_mask
+from didact.models.attention_function import IMPLEMENTATION, attend, split_mask
 from didact.models.build import build_model
 from didact.models.huggingface import HuggingFaceModel
 from didact.models.load import load_teacher
@@ -88,7 +88,7 @@ def alone(model: HuggingFaceModel, texts: list[Row]) -> torch.Tensor:
 @pytest.fixture(autouse=True)
 def _nothing_is_known():
     """What another test measured must not hide what this one breaks."""
-    for known in (selfcheck._READINGS, selfcheck._SOURCES, selfcheck._PASSED):
+    for known in (selfcheck._POOLING_POSITIONS, selfcheck._ATTENTION_SOURCES, selfcheck._CHECKED):
         known.clear()
 
 
@@ -143,9 +143,11 @@ class TestAttentionFunction:
 
     def test_own_attention_runs_where_nobody_records(self, monkeypatch):
         calls = []
-        registered = AttentionInterface._global_mapping[NAME]
+        registered = AttentionInterface._global_mapping[IMPLEMENTATION]
         monkeypatch.setitem(
-            AttentionInterface._global_mapping, NAME, lambda *args, **kw: calls.append(1) or registered(*args, **kw)
+            AttentionInterface._global_mapping,
+            IMPLEMENTATION,
+            lambda *args, **kw: calls.append(1) or registered(*args, **kw),
         )
         model = HuggingFaceModel(*huggingface("bert"))
         model(model.encode(rows()), listen=("mean",))
@@ -237,7 +239,7 @@ class TestAttentionThatIsMissing:
             assert np.isfinite(didact.explain(model, rows(), method)[0].scores).all()
 
     def test_wrong_weights_are_found_out(self, monkeypatch):
-        scale = AttentionInterface._global_mapping[NAME]
+        scale = AttentionInterface._global_mapping[IMPLEMENTATION]
         monkeypatch.setattr(
             "didact.models.attention_recorder.AttentionRecorder.record_logits",
             lambda self, logits, allowed, record_logits=selfcheck.AttentionRecorder.record_logits: record_logits(
@@ -271,13 +273,13 @@ class TestAttentionThatIsMissing:
                 assert explanation.scores.sum() == pytest.approx(1)
         strategy = build_strategy(parse_student("same/attention").strategy)
         strategy.attach(model, model.encode(rows()))
-        with pytest.raises(UnsupportedError, match="values cannot be changed"):
+        with pytest.raises(UnsupportedError, match="value vectors cannot be changed"):
             didact.explain(model, rows(), "value_zeroing")
 
     def test_means_of_causal_probabilities_are_refused(self):
         model = load_teacher(tiny("Bloom"))
         assert didact.explain(model, rows(), "attention_rollout")[0].scores.sum() == pytest.approx(1)
-        with pytest.raises(UnsupportedError, match="after softmax only.*causal.*attention_rollout"):
+        with pytest.raises(UnsupportedError, match="after the softmax.*causal.*attention_rollout"):
             didact.explain(model, rows(), "attention_all")
 
 
@@ -286,7 +288,7 @@ class TestErrorsWhileAttentionIsChecked:
     def test_an_unexpected_one_is_raised_and_the_next_call_checks_again(self, only_returned):
         network, tokenizer = huggingface("bert")
         load_teacher((network, tokenizer))
-        selfcheck._SOURCES.clear()
+        selfcheck._ATTENTION_SOURCES.clear()
 
         def fail(_, __, options):
             if options.get("output_attentions") or not only_returned:
@@ -296,22 +298,22 @@ class TestErrorsWhileAttentionIsChecked:
         hook = network.register_forward_pre_hook(fail, with_kwargs=True)
         with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
             didact.explain(model, rows(), "attention_all")
-        assert not selfcheck._SOURCES
+        assert not selfcheck._ATTENTION_SOURCES
         hook.remove()
         assert np.isfinite(didact.explain(model, rows(), "attention_all").scores).all()
 
     def test_an_argument_that_is_not_known_is_a_reason_and_is_cached(self, monkeypatch):
         network, tokenizer = huggingface("bert")
         load_teacher((network, tokenizer))
-        selfcheck._SOURCES.clear()
+        selfcheck._ATTENTION_SOURCES.clear()
         with monkeypatch.context() as patched:
             patched.setattr("didact.models.attention_function._IGNORED", frozenset())
             model = load_teacher((network, tokenizer), check=False)
             with pytest.raises(UnsupportedError, match="cannot be used: Models of type 'bert' call attention with"):
                 didact.explain(model, rows(), "attention_all")
-        (source,) = selfcheck._SOURCES.values()
+        (source,) = selfcheck._ATTENTION_SOURCES.values()
         assert source.fault is not None
-        selfcheck._SOURCES.clear()
+        selfcheck._ATTENTION_SOURCES.clear()
 
 
 class TestRefusals:
@@ -427,8 +429,8 @@ class TestTheCheckItself:
         network, tokenizer = huggingface("albert")
         unchecked = load_teacher((network, tokenizer), check=False)
         found = didact.explain(unchecked, rows(), "value_zeroing")[0].scores
-        selfcheck._READINGS.clear()
-        selfcheck._SOURCES.clear()
+        selfcheck._POOLING_POSITIONS.clear()
+        selfcheck._ATTENTION_SOURCES.clear()
         expected = didact.explain(load_teacher((network, tokenizer)), rows(), "value_zeroing")[0].scores
         np.testing.assert_array_equal(found, expected)
         assert unchecked._attention_source.fault is None

@@ -203,7 +203,7 @@ class TestByName:
             didact.load_teacher(folder, device="auto")
 
     def test_what_is_trained_is_on_one_device(self):
-        with pytest.raises(OptionError, match="what is trained needs one"):
+        with pytest.raises(OptionError, match="training needs one"):
             train_teacher("planted/sentiment(teach=10, explain=5, train=10, dev=5, test=6)", device="auto")
 
     def test_native_models_are_small(self, tmp_path):

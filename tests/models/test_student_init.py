@@ -151,7 +151,7 @@ class TestSame:
 
     @pytest.mark.parametrize("make", [black_box, lambda: HumanTeacher(CLASSIFICATION, CLASSES)])
     def test_without_an_architecture(self, make):
-        with pytest.raises(UnsupportedError, match=r"none that could be built again.*native\(.*pool.*minilm"):
+        with pytest.raises(UnsupportedError, match=r"no model that can be built again.*native\(.*pool.*minilm"):
             start("same", make())
 
     def test_never_the_teacher_itself(self, base, tmp_path):
@@ -181,7 +181,7 @@ class TestNativeStudents:
         assert torch.equal(student.words.table, standardised_embeddings(base)[0])
         assert start(asked, black_box(), base=base).build(0).fingerprint() == student_at_its_own_length(found)
         assert start("pool(embeddings=base)", native(f"bilstm(width=8, embeddings='{base}')")).build(0)
-        with pytest.raises(OptionError, match=r"names none. Name one: embeddings=minilm.*--base"):
+        with pytest.raises(OptionError, match=r"names no base. Name one: embeddings=minilm.*--base"):
             start(asked, native())
 
     def test_embeddings_of_the_teacher(self, tmp_path):
@@ -220,7 +220,7 @@ class TestNativeStudents:
 
     @pytest.mark.parametrize("make", [black_box, native])
     def test_teachers_without_a_table_of_pieces(self, make):
-        with pytest.raises(UnsupportedError, match="not a Hugging Face model of text. Leave embeddings=teacher out"):
+        with pytest.raises(UnsupportedError, match="not a Hugging Face model for texts. Leave embeddings=teacher out"):
             start("pool(width=8, embeddings=teacher)", make())
 
     def test_the_table_travels_with_the_start(self, tmp_path):
@@ -303,7 +303,7 @@ class TestBases:
     def test_names_nobody_knows(self):
         with pytest.raises(UnknownNameError, match="'bilstm_attention'"):
             start("bilstm_atention(width=8)", black_box())
-        with pytest.raises(OptionError, match="'same' takes no options.*native"):
+        with pytest.raises(OptionError, match="'same' has no options.*native"):
             start("same(width=8)", native())
         with pytest.raises(UnknownNameError, match="not a folder"):
             start("no_such_base", black_box())
@@ -321,12 +321,12 @@ class TestRecords:
             model.bert.embeddings.word_embeddings.weight[3] += 1
         model.save_pretrained(tmp_path / "base")
         for one, now in zip(found, [start(spec, black_box()) for spec in asked], strict=True):
-            with pytest.raises(RecordError, match="Put .* back where it was"):
+            with pytest.raises(RecordError, match="Restore the base, or start a new run"):
                 one.build(0)
             assert now.facts != one.facts
 
     def test_damage(self, tmp_path):
-        with pytest.raises(RecordError, match=r"start.json is missing or damaged.*Ask for the student again"):
+        with pytest.raises(RecordError, match=r"start.json is missing or damaged.*Start a new run"):
             StudentInit.load(tmp_path)
 
 

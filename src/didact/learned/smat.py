@@ -32,7 +32,7 @@ from didact.learning.defaults import default_student
 from didact.learning.fit import Examples, Training, predict_in_order
 from didact.learning.smat import run_smat
 from didact.learning.smat_checks import check_row_counts
-from didact.learning.smat_options import LearnedMix
+from didact.learning.smat_options import SmatResult
 from didact.learning.student_objects import DEFAULT, as_student_spec
 from didact.learning.target_scaler import TargetScaler
 from didact.learning.teach import STUDENT_FROM_SCRATCH, STUDENT_PRETRAINED, student_training
@@ -224,7 +224,7 @@ class _SmatJob:
             "rows": [fingerprint_of([row]) for row in (*self.rows, *self.data["dev"].rows)],
         }  # fmt: skip
 
-    def learn(self, folder: Path | None, progress: bool) -> tuple[ComponentMix, LearnedMix, dict[str, object]]:
+    def learn(self, folder: Path | None, progress: bool) -> tuple[ComponentMix, SmatResult, dict[str, object]]:
         """Compute component scores, learn the explainer, and measure the student that it was learned with."""
         dev_rows = self.data["dev"].rows
         device = getattr(self.teacher, "device", None)

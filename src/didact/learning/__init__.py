@@ -1,13 +1,13 @@
 """Training: teachers on labels, students on a teacher's answers, explainers on what helps students.
 
-- `fit` is the one training loop. `train` trains a teacher on a data set and saves it (`config` holds its options),
-  `teach` a student with what its strategy makes of explanations.
-- `defaults` has methods and students for requests that name none, `student_objects` reads students that are given as
-  objects, `target_scaler` has the scale of a regression.
-- SMaT: `smat` is the loop; before its first step `smat_options`, `smat_checks` and `smat_route`; `smat_student`,
-  `smat_checkpoint`, `mixed` (what a learned explainer sends), `outer_rows` (the rows that judge its student),
-  `hypergradient` (how an explanation should change), `outer_adam`.
-- L2E: `l2e`, with `imitation` (its losses). `choose` decides whether the learned explainer is kept.
+- `fit` is the training loop. `train` trains a teacher on a data set and saves it (`config` has its options), `teach`
+  trains a student with explanations.
+- `defaults` chooses methods and students if a request names none, `student_objects` accepts students as objects,
+  `target_scaler` standardises the scores of a regression.
+- SMaT: `smat` is the loop. Before its first step: `smat_options`, `smat_checks` and `smat_route`. In each step:
+  `smat_student`, `differentiable_lessons` (explanations with a graph to the explainer), `outer_rows` (the rows of the
+  outer loss), `hypergradient`, `outer_adam`. After each epoch: `smat_checkpoint`.
+- L2E: `l2e`, with `l2e_losses`. `choose` decides between a learned explainer and its initial state.
 
 To add a way to learn: the loop here, the function that users call in `didact.learned`, the command in
 `didact.cli.learn`.

@@ -1,4 +1,4 @@
-"""Whether what was learned teaches better than what it was made of: new students decide, on dev."""
+"""Whether a learned explainer teaches better than its initial state or its members: new students decide, on dev."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from didact.students.strategy import Strategy
 
 @dataclass(frozen=True)
 class Choice:
-    """Which explainer was kept, and what the new student that each candidate taught reached on dev."""
+    """The candidate that was chosen, and the dev score of the new student of each candidate."""
 
     name: str
     dev: dict[str, float]
 
     @property
     def note(self) -> str:
-        said = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
-        return f"On dev, new students taught by each reach: {said}. Kept: {self.name}."
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in self.dev.items())
+        return f"Dev scores of new students taught by each candidate: {scores}. Chosen: {self.name}."
 
 
 def choose_by_new_students(
     explainer: ComponentMix,
-    parts: ComponentScores,
+    components: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,
@@ -38,35 +38,40 @@ def choose_by_new_students(
     student: Callable[[], Model],
     strategy: Callable[[], Strategy],
 ) -> Choice:
-    """Leave the explainer as it is, put it back to its start, or to one member of a blend: what teaches best on dev.
+    """Set the explainer, in place, to the candidate that teaches new students best, by their score on dev.
 
-    Learning looks one step ahead, and what helps at once need not be what helps in the end.
+    Candidates are the learned weights, the initial (equal) weights, and for a blend each member alone. SMaT looks one
+    step ahead, and weights that help in the next step need not be best for a whole training.
+
+    `components` are the scores of the rows of `train`; `student` and `strategy` make a new one for each candidate.
     """
     learned = (explainer.coefficients.detach().clone(), explainer.log_temperature.detach().clone())
-    cold = torch.zeros_like(learned[1])
+    unit_temperature = torch.zeros_like(learned[1])
     candidates: dict[str, tuple[Tensor, Tensor]] = {
         "learned": learned,
-        "start": (torch.full_like(learned[0], 1 / len(explainer.names)), cold),
+        "start": (torch.full_like(learned[0], 1 / len(explainer.names)), unit_temperature),
     }
     if isinstance(explainer, Blend):
-        alone = torch.eye(len(explainer.names), device=learned[0].device, dtype=learned[0].dtype)
-        # Softmax never counts one part alone; ten times as much does, but for a thousandth.
-        alone = alone * (
+        single_members = torch.eye(len(explainer.names), device=learned[0].device, dtype=learned[0].dtype)
+        # Softmax gives no component a weight of exactly 1. A coefficient of 10 gives it nearly all.
+        single_members = single_members * (
             10.0 if explainer.normaliser == "softmax" else 2.0 if explainer.normaliser == "entmax15" else 1.0
         )
-        candidates |= {name: (row, cold) for name, row in zip(explainer.names, alone, strict=True)}
-    ranks, reached = {}, {}
+        candidates |= {name: (row, unit_temperature) for name, row in zip(explainer.names, single_members, strict=True)}
+    ranks, dev_measures = {}, {}
     for name, state in candidates.items():
-        _set(explainer, state)
+        _set_parameters(explainer, state)
         model = student()
-        best = best_epoch(teach(model, strategy(), combine_components(explainer, parts), train, dev, training).history)
-        ranks[name], reached[name] = best.rank, best.dev_measure
-    kept = max(ranks, key=lambda name: ranks[name])
-    _set(explainer, candidates[kept])
-    return Choice(kept, reached)
+        epoch = best_epoch(
+            teach(model, strategy(), combine_components(explainer, components), train, dev, training).history
+        )
+        ranks[name], dev_measures[name] = epoch.rank, epoch.dev_measure
+    best = max(ranks, key=lambda name: ranks[name])
+    _set_parameters(explainer, candidates[best])
+    return Choice(best, dev_measures)
 
 
-def _set(explainer: ComponentMix, state: tuple[Tensor, Tensor]) -> None:
+def _set_parameters(explainer: ComponentMix, state: tuple[Tensor, Tensor]) -> None:
     with torch.no_grad():
         explainer.coefficients.copy_(state[0])
         explainer.log_temperature.copy_(state[1])

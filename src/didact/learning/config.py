@@ -1,4 +1,4 @@
-"""The options of training a teacher."""
+"""The options of `didact train`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ from didact.field_types import Name, NotNegative, Positive, Seed, Share, Switch,
 
 
 class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
-    """The options of `didact train`. They reach `train_teacher` by the same names."""
+    """The options of `didact train`, with the names of the arguments of `train_teacher`."""
 
     model: Annotated[Name, Option(Group.MODEL, "MODEL")] = "native"
     """native (default), bilstm, minilm, hub name or folder."""

@@ -1,6 +1,6 @@
-"""What a comparison uses where its plan leaves the choice: methods that suit the teacher, and students that can learn.
+"""Default methods and students of a comparison, chosen by the kind of teacher.
 
-`docs/decisions/026-one-command.md` gives the reasons.
+docs/decisions/026-one-command.md has the reasons.
 """
 
 from typing import Final
@@ -11,13 +11,13 @@ from didact.models import MODELS
 from didact.students.build import StudentSpec, parse_student
 
 TRAIN_SIZE: Final = 500
-# Different kinds of methods, cheap ones first: a time budget drops from the end.
+# Different kinds of methods, cheap ones first: a time budget leaves out the last ones.
 _WHITE_BOX: Final = (
     "gradient_norm", "attention_all", "gradient_input", "lrp", "occlusion", "integrated_gradients",
 )  # fmt: skip
 _BLACK_BOX: Final = ("occlusion", "lime", "kernel_shap", "shapley_sampling")
 
-# On real text, explanations show an effect in small students on frozen word embeddings.
+# On real texts, explanations have a measurable effect on small students with frozen word embeddings.
 _ON_BASE: Final = "bilstm_attention(embeddings=base, width=64)/attention"
 _ON_TEACHER: Final = "bilstm_attention(embeddings=teacher, width=64)/attention"
 _READER: Final = "native(embeddings=teacher)/attention"
@@ -26,20 +26,20 @@ _BAG: Final = "pool/attention"
 
 
 def default_methods(teacher: Teacher) -> tuple[str, ...]:
-    """Methods to compare where none is named: about six of different kinds, or those that only ask a black box."""
+    """The methods to compare by default: six of different kinds; of a black box those that need only predictions."""
     if teacher.reads_labels:
         return ()
     return _WHITE_BOX if isinstance(teacher, Differentiable) else _BLACK_BOX
 
 
 def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSpec:
-    """The student of a comparison that names none.
+    """The default student of a comparison.
 
-    A native teacher was trained from random weights, and so is a student of its own architecture (a small transformer
-    where that has no attention to guide). A pretrained one
-    knows a language that such a student would not: its students read with frozen word embeddings, of the recorded base
-    or else of the teacher itself. A black box has no embeddings: its students are bags of words, which learn most
-    steadily from few rows.
+    - Native teacher: its own architecture, with random weights as the teacher had; a small transformer if that
+      architecture has no attention.
+    - Pretrained teacher: a small student with frozen word embeddings of the recorded base, or else of the teacher.
+      Random embeddings would lack the teacher's knowledge of the language.
+    - Black box: a bag of words, the architecture that learns most reliably from few rows.
     """
     if teacher.library == "native":
         return parse_student("same/attention" if getattr(teacher, "attends", True) else _SMALL)
@@ -54,16 +54,16 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
 
 
 def describe_student(student: StudentSpec, teacher: Teacher, origin: str) -> str:
-    """What a student is, in words for people who read a report."""
+    """A student in words, for reports."""
     name = student.architecture.partition("(")[0]
-    kinds = {
+    phrases = {
         "same": "the model's own architecture",
         "native": "a small transformer",
         "bilstm": "a small BiLSTM",
         "bilstm_attention": "a small BiLSTM with attention",
         "pool": "a bag of words with attention",
     }
-    own = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
-    what = kinds.get(name, own)
-    start = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
-    return f"{what}, starting from {start.replace('of the teacher', f'of {teacher.name}')}"
+    other_phrase = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
+    phrase = phrases.get(name, other_phrase)
+    origin_phrase = {"random": "random weights"}.get(origin, origin).replace("random, on", "new weights on")
+    return f"{phrase}, starting from {origin_phrase.replace('of the teacher', f'of {teacher.name}')}"

@@ -1,4 +1,4 @@
-"""What a student is sent by an explainer that is being learned: its parts weighed, on the student's positions."""
+"""Lessons from a learned explainer, with a graph to its parameters."""
 
 import numpy as np
 import torch
@@ -14,28 +14,29 @@ from didact.students.lesson import Lesson
 
 
 class DifferentiableLessons:
-    """What `mass_of` would make of the explainer's maps, with a graph to the explainer's parameters.
+    """Turns component scores into lessons: weighs components, normalises, and maps units to the student's positions.
 
-    The parts are scores of the teacher's units; where they go on the student's positions is worked out once.
+    The values equal those of `distribution_lesson` for the explainer's explanations, but with a graph to its
+    parameters. The components are scores of the teacher's units; their map to the student's positions is computed once.
     """
 
-    def __init__(self, parts: ComponentScores, batch: Batch, *, temperature: float, device: torch.device) -> None:
-        dtype, bounds = torch.get_default_dtype(), parts.maps.bounds
+    def __init__(self, components: ComponentScores, batch: Batch, *, temperature: float, device: torch.device) -> None:
+        dtype, bounds = torch.get_default_dtype(), components.maps.bounds
         self.units: Bool[Tensor, "row unit"] = row_mask(bounds).to(device)
         self.counts = torch.from_numpy(np.diff(bounds))
-        values = pad_ragged(parts.values, bounds).to(device, dtype)
+        values = pad_ragged(components.values, bounds).to(device, dtype)
         self.values: Float[Tensor, "row part unit"] = values.transpose(1, 2).contiguous()
-        self.crossing = PositionMap.of(parts.maps, batch).to(device, dtype)
+        self.crossing = PositionMap.of(components.maps, batch).to(device, dtype)
         self.lost_rows = int(self.crossing.uncovered.any(-1).sum())
         self.target_units = batch.units.to(device)
         self.temperature = temperature
 
     def __call__(self, explainer: ComponentMix, chosen: Int[Tensor, " chosen"], length: int) -> Lesson:
-        """The lesson of these rows, cut to the length of their batch."""
-        rows, width = chosen.to(self.values.device), int(self.counts[chosen].max())
-        # p^(1/τ), renormalised; in logits, so that nothing underflows.
-        logits = explainer.logits(self.values[rows, :, :width]) / self.temperature
-        mass = softmax_over(logits, self.units[rows, :width])
+        """The lesson of the chosen rows, for a batch of this length."""
+        row_index, width = chosen.to(self.values.device), int(self.counts[chosen].max())
+        # p^(1/τ), renormalised. In logits nothing underflows.
+        logits = explainer.logits(self.values[row_index, :, :width]) / self.temperature
+        mass = softmax_over(logits, self.units[row_index, :width])
         arrived = self.crossing.select(chosen).apply(mass, length)
-        here = self.target_units[rows, :length]
-        return Lesson(mass=share_over(arrived, here, fill_empty=True))
+        is_unit = self.target_units[row_index, :length]
+        return Lesson(mass=share_over(arrived, is_unit, fill_empty=True))

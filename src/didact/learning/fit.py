@@ -1,4 +1,4 @@
-"""The one training loop: teachers and students alike, with clipping and the best epoch on dev."""
+"""The training loop of teachers and students: gradient clipping, early stopping, the best epoch on dev."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,10 +24,17 @@ from didact.viz.progress import Progress
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. `warmup` is a share of all steps; the rate then falls to a twentieth (`linear`) or stays
-    (`constant`). Training stops after `patience` epochs without a better measure on dev. `momentum` is SGD's.
-    `precision` is that of the forward pass in a step; weights, losses and what is answered stay single. With
-    `balanced` the measure on dev counts every class the same.
+    """The options of a training.
+
+    - `rate`: highest learning rate. `schedule`: then `linear` decay to a twentieth, or `constant`.
+    - `warmup`: share of all steps with a rising learning rate.
+    - `clip`: maximum norm of the gradient.
+    - `patience`: training stops after this many epochs without a better dev score.
+    - `momentum`: for the optimiser `sgd`.
+    - `precision`: of forward passes during training. Weights, losses and predictions are always single precision.
+    - `balanced`: whether every class counts the same in the dev score.
+
+    Raises an `OptionError` that lists all invalid values.
     """
 
     epochs: int = 10
@@ -46,8 +53,8 @@ class Training:
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} must be {wanted}, not {shown(getattr(self, name))}"
-            for name, good, wanted in (
+            f"{name} must be {requirement}, not {shown(getattr(self, name))}"
+            for name, is_valid, requirement in (
                 ("epochs", self.epochs >= 1, "at least 1"),
                 ("epochs", self.epochs <= MAX_EPOCHS, f"at most {MAX_EPOCHS:,}"),
                 ("batch_size", self.batch_size >= 1, "at least 1"),
@@ -62,24 +69,24 @@ class Training:
                 ("momentum", 0 <= self.momentum < 1, "from 0 to below 1"),
                 ("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS)),
             )
-            if not good
+            if not is_valid
         ]
         if faults:
-            raise OptionError("The training cannot be done as asked: " + "; ".join(faults) + ".")
+            raise OptionError("Training options are invalid: " + "; ".join(faults) + ".")
 
     def facts(self) -> dict[str, object]:
-        """Everything about it, for keys and records; what was not there from the start is left out unless used."""
-        found = asdict(self)
+        """All options, for keys and records. Later additions are left out at their defaults, so that keys stay."""
+        options = asdict(self)
         if self.precision == SINGLE:
-            del found["precision"]
+            del options["precision"]
         if not self.balanced:
-            del found["balanced"]
-        return found
+            del options["balanced"]
+        return options
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch left: mean training loss, and loss and measure on dev."""
+    """The result of an epoch: mean training loss, and loss and score (task measure) on dev."""
 
     number: int
     loss: float
@@ -88,17 +95,17 @@ class Epoch:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What makes one epoch better than another: the measure on dev, and of equal ones the lower loss."""
+        """For comparing epochs: the dev score, and among equal scores the lower dev loss."""
         return float(np.nan_to_num(self.dev_measure, nan=-1.0)), -self.dev_loss
 
 
 _OPTIMISERS = ("adamw", "adam", "sgd")
-_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # gradients and steps as they are
+_UNSCALED = torch.amp.GradScaler("cpu", enabled=False)  # leaves gradients and steps unchanged
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows with the answers to learn, encoded once."""
+    """Encoded rows with the teacher's answers, and `goal`, the form of the answers that the task's loss takes."""
 
     rows: tuple[Row, ...]
     batch: Batch
@@ -109,7 +116,7 @@ class Examples:
     def of(cls, model: Model, rows: tuple[Row, ...], outputs: Outputs, *, soft: bool = False) -> "Examples":
         if not rows:
             raise TrainingError(
-                "Training needs rows to learn from and rows to choose the epoch by; one of them is empty."
+                "Training needs rows to learn from and rows to choose the best epoch; one of the two sets is empty."
             )
         batch = model.encode(rows)
         return cls(rows, batch, outputs, outputs.task.training_targets(outputs, batch, soft=soft))
@@ -118,21 +125,21 @@ class Examples:
         return len(self.rows)
 
     def select(self, chosen: Int[np.ndarray, " chosen"]) -> "Examples":
-        """These examples, in this order."""
+        """The chosen examples, in this order."""
         index = torch.from_numpy(chosen)
         rows = tuple(self.rows[row] for row in chosen)
         return Examples(rows, self.batch.select(index), self.outputs.select(chosen), self.goal[index])
 
     def batches(self, batch_size: int) -> list["Examples"]:
-        """All of them in batches of similar length, longest first."""
+        """All examples in batches of similar length, longest first."""
         return [self.select(chosen) for chosen in length_batches(self.batch.lengths, batch_size)]
 
 
 @dataclass(frozen=True)
 class AuxiliaryLoss:
-    """A loss beside the task's own: what a strategy makes of the explanations of the training rows.
+    """The loss that a strategy adds to the task's: a function of the student's pass and the explanations (`lesson`).
 
-    The strategy's parameters are trained with the model's.
+    The parameters of the strategy are trained with those of the model.
     """
 
     strategy: Strategy
@@ -150,58 +157,66 @@ def fit(
     dev: Examples,
     training: Training,
     *,
-    beside: AuxiliaryLoss | None = None,
+    auxiliary: AuxiliaryLoss | None = None,
     keep: str = "best",
     progress: bool = False,
-    seen: Callable[[Epoch], Any] = lambda _: None,
+    on_epoch_end: Callable[[Epoch], Any] = lambda _: None,
 ) -> list[Epoch]:
-    """Train the model in place; it ends with the weights of its best dev epoch, in evaluation mode.
+    """Train the model in place, and return its epochs. It ends in evaluation mode.
 
-    `keep="last"` leaves those of the last epoch: for a model that has learned from the dev rows too.
+    The model gets the weights of the epoch that is best on `dev`. With `keep="last"` it keeps those of the last epoch,
+    for a training set that includes the dev rows. `auxiliary` adds a loss to the task's. `on_epoch_end` is called with
+    each `Epoch`.
 
-    Two calls with one seed on one machine, with one number of threads, give the same bytes.
+    The same seed gives the same bytes on the same machine with the same number of threads. Raises a `TrainingError`
+    if the loss or a weight becomes NaN or infinite.
     """
     check_trainable(training.precision, model.device)
     steps = -(-len(train) // training.batch_size) * training.epochs
-    parameters = [one for one in model.parameters() if one.requires_grad]
-    parameters += [] if beside is None else list(beside.strategy.parameters())
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters += [] if auxiliary is None else list(auxiliary.strategy.parameters())
     optimiser = make_optimiser(parameters, training)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rate_at(step, steps, training))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: learning_rate_factor(step, steps, training))
     history: list[Epoch] = []
     best: dict[str, Tensor] = {}
-    leader: tuple[float, float] | None = None
-    waited = 0
-    dev_parts = dev.batches(max(training.batch_size, 64))
+    best_rank: tuple[float, float] | None = None
+    epochs_without_gain = 0
+    dev_batches = dev.batches(max(training.batch_size, 64))
     scaler = torch.amp.GradScaler("cuda") if training.precision == "float16" else None
-    with torch.random.fork_rng(devices=devices_of(model)), Progress("training", total=steps, shown=progress) as shown:
+    with (
+        torch.random.fork_rng(devices=cuda_devices(model)),
+        Progress("training", total=steps, shown=progress) as progress_bar,
+    ):
         torch.manual_seed(seed_from(training.seed, "dropout"))
         for number in range(1, training.epochs + 1):
             losses = []
             model.train()
-            for chosen in shuffled(train.batch, training, number):
-                loss = _loss(model, train, torch.from_numpy(chosen), beside, training.precision)
-                losses.append(descend(loss, optimiser, parameters, training, number, scaler))
+            for chosen in epoch_batches(train.batch, training, number):
+                loss = _loss(model, train, torch.from_numpy(chosen), auxiliary, training.precision)
+                losses.append(training_step(loss, optimiser, parameters, training, number, scaler))
                 schedule.step()
-                shown.advance()
+                progress_bar.advance()
             check_finite(parameters, training, number)
             model.eval()
-            history.append(Epoch(number, float(np.mean(losses)), *dev_of(model, dev_parts, balanced=training.balanced)))
-            seen(history[-1])
-            shown.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
+            history.append(
+                Epoch(number, float(np.mean(losses)), *evaluate_dev(model, dev_batches, balanced=training.balanced))
+            )
+            on_epoch_end(history[-1])
+            progress_bar.advance(0, note=f"epoch {number}: dev {model.task.measure} {history[-1].dev_measure:.3f}")
             rank = history[-1].rank
-            # A lower loss at the same measure makes a better checkpoint, but is no reason to go on for ever.
-            waited = 0 if leader is None or rank[0] > leader[0] else waited + 1
-            if leader is None or rank > leader:
-                leader = rank
+            # A lower loss at the same score makes a better checkpoint, but does not extend the training.
+            epochs_without_gain = 0 if best_rank is None or rank[0] > best_rank[0] else epochs_without_gain + 1
+            if best_rank is None or rank > best_rank:
+                best_rank = rank
                 best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-            if waited >= training.patience:
+            if epochs_without_gain >= training.patience:
                 break
     if keep == "best":
         model.load_state_dict(best)
     return history
 
 
-def descend(
+def training_step(
     loss: Float[Tensor, ""],
     optimiser: torch.optim.Optimizer,
     parameters: list[nn.Parameter],
@@ -209,12 +224,12 @@ def descend(
     epoch: int,
     scaler: torch.amp.GradScaler | None = None,
 ) -> float:
-    """One step down the gradient of a loss, clipped; gives the loss. One that is no number stops with advice.
+    """One optimiser step with clipped gradients. Returns the loss, and raises a `TrainingError` if it is not finite.
 
-    With a `scaler` small gradients are kept through a pass in float16; a step whose gradients overflow is left out.
+    A `scaler` keeps small gradients from vanishing in float16, and skips a step whose gradients overflow.
     """
     if not torch.isfinite(loss):
-        raise diverged(f"The loss became {loss.item()}", training, epoch)
+        raise divergence_error(f"The loss became {loss.item()}", training, epoch)
     optimiser.zero_grad(set_to_none=True)
     scaler = scaler or _UNSCALED
     scaler.scale(loss).backward()
@@ -226,31 +241,33 @@ def descend(
 
 
 def check_finite(parameters: Iterable[Tensor], training: Training, epoch: int) -> None:
-    """An error if a weight is no longer a finite number: the last step of an epoch has no later loss to show it."""
-    if not all(one.isfinite().all() for one in parameters):
-        raise diverged("Weights became NaN or infinite", training, epoch)
+    """Raise a `TrainingError` if a weight is NaN or infinite: after the last step no further loss would show it."""
+    if not all(parameter.isfinite().all() for parameter in parameters):
+        raise divergence_error("Weights became NaN or infinite", training, epoch)
 
 
-def diverged(what: str, training: Training, epoch: int) -> TrainingError:
+def divergence_error(symptom: str, training: Training, epoch: int) -> TrainingError:
+    """The error of a training that diverged, with advice."""
     return TrainingError(
-        f"{what} in epoch {epoch}, and nothing is kept. The learning rate ({training.rate:g}) is probably too high: "
-        "lower it (learning_rate, --learning-rate)."
+        f"{symptom} in epoch {epoch}, and nothing is saved. The learning rate ({training.rate:g}) is probably too "
+        "high: lower it (learning_rate, --learning-rate)."
     )
 
 
 def best_epoch(history: Sequence[Epoch]) -> Epoch:
-    """The epoch whose weights `fit` leaves; of equal ones the first."""
-    return max(history, key=lambda one: one.rank)
+    """The epoch with the highest rank, the first of equal ones: `fit` keeps its weights."""
+    return max(history, key=lambda epoch: epoch.rank)
 
 
 def predict_examples(model: Model, batches: Sequence[Examples]) -> Outputs:
-    """What the model answers to encoded rows, in the order of the parts."""
+    """The model's answers to encoded rows, in the order of the batches."""
     with torch.no_grad():
-        found = [model.outputs_of(part.rows, part.batch, _logits(model, part)) for part in batches]
-    return Outputs.joined(found)
+        outputs = [model.outputs_of(examples.rows, examples.batch, _logits(model, examples)) for examples in batches]
+    return Outputs.joined(outputs)
 
 
 def make_optimiser(parameters: list[nn.Parameter], training: Training) -> torch.optim.Optimizer:
+    """The fused optimiser that the options name: SGD, Adam or AdamW."""
     if training.optimiser == "sgd":
         return torch.optim.SGD(
             parameters, lr=training.rate, momentum=training.momentum, weight_decay=training.weight_decay, fused=True
@@ -259,59 +276,61 @@ def make_optimiser(parameters: list[nn.Parameter], training: Training) -> torch.
     return kind(parameters, lr=training.rate, weight_decay=training.weight_decay, fused=True)
 
 
-def rate_at(step: int, steps: int, training: Training) -> float:
-    """Linear warm-up, then linear decay to a twentieth, or none."""
-    rising = max(1, round(training.warmup * steps)) if training.warmup else 0
-    if step < rising:
-        return (step + 1) / rising
-    return 1.0 if training.schedule == "constant" else 1 - 0.95 * (step - rising) / max(1, steps - rising)
+def learning_rate_factor(step: int, steps: int, training: Training) -> float:
+    """The factor of the learning rate in a step: linear warm-up, then linear decay to a twentieth, or constant."""
+    warmup_steps = max(1, round(training.warmup * steps)) if training.warmup else 0
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    return 1.0 if training.schedule == "constant" else 1 - 0.95 * (step - warmup_steps) / max(1, steps - warmup_steps)
 
 
 def _loss(
-    model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], beside: AuxiliaryLoss | None, precision: str
+    model: Model, examples: Examples, chosen: Int[Tensor, " chosen"], auxiliary: AuxiliaryLoss | None, precision: str
 ) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
     with autocast(batch.device, precision):
-        trace = model(batch, listen=() if beside is None else beside.strategy.listen)
+        trace = model(batch, listen=() if auxiliary is None else auxiliary.strategy.listen)
     trace = trace if precision == SINGLE else to_single(trace)
-    losses = model.task.loss(trace.logits, goal_on(model, examples.goal[chosen]))
-    return (losses if beside is None else losses + beside(trace, batch, chosen)).mean()
+    losses = model.task.loss(trace.logits, goal_to_device(model, examples.goal[chosen]))
+    return (losses if auxiliary is None else losses + auxiliary(trace, batch, chosen)).mean()
 
 
-def goal_on(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
+def goal_to_device(model: Model, goal: Shaped[Tensor, "row *goal"]) -> Shaped[Tensor, "row *goal"]:
+    """The goal on the model's device; floating-point goals in the model's precision."""
     if goal.is_floating_point():  # some devices have no double precision
         goal = goal.to(next(model.parameters()).dtype)
     return goal.to(model.device)
 
 
-def _logits(model: Model, part: Examples) -> Float[Tensor, "row *output"]:
-    return model(part.batch.to(model.device)).logits
+def _logits(model: Model, examples: Examples) -> Float[Tensor, "row *output"]:
+    return model(examples.batch.to(model.device)).logits
 
 
-def dev_of(model: Model, batches: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
-    """Loss and measure on dev, in one pass."""
-    total, found = 0.0, []
+def evaluate_dev(model: Model, batches: Sequence[Examples], *, balanced: bool = False) -> tuple[float, float]:
+    """Mean loss and score on dev, in one pass."""
+    total_loss, outputs = 0.0, []
     with torch.no_grad():
-        for part in batches:
-            logits = _logits(model, part)
-            total += model.task.loss(logits, goal_on(model, part.goal)).sum().item()
-            found.append(model.outputs_of(part.rows, part.batch, logits))
-    reference = Outputs.joined([part.outputs for part in batches])
-    return total / len(reference), measure(Outputs.joined(found), reference, balanced=balanced)
+        for examples in batches:
+            logits = _logits(model, examples)
+            total_loss += model.task.loss(logits, goal_to_device(model, examples.goal)).sum().item()
+            outputs.append(model.outputs_of(examples.rows, examples.batch, logits))
+    reference = Outputs.joined([examples.outputs for examples in batches])
+    return total_loss / len(reference), measure(Outputs.joined(outputs), reference, balanced=balanced)
 
 
-def shuffled(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
-    """The batches of an epoch, in random order; the seed and the epoch decide them."""
+def epoch_batches(batch: Batch, training: Training, epoch: int) -> Iterator[Int[np.ndarray, " chosen"]]:
+    """Batches of row indices in random order, decided by the seed and the epoch."""
     generator = numpy_generator(training.seed, "order", epoch)
     return shuffled_batches(batch.lengths, training.batch_size, generator, window=16)
 
 
-def devices_of(model: Model) -> list[torch.device]:
+def cuda_devices(model: Model) -> list[torch.device]:
+    """The devices whose random generators `torch.random.fork_rng` has to save besides the CPU's."""
     return [model.device] if model.device.type == "cuda" else []
 
 
 def predict_in_order(student: Model, test: Examples) -> Outputs:
-    """The student's answers in the order of the test rows."""
-    found = predict_examples(student, test.batches(256))
-    place = {name: index for index, name in enumerate(found.ids)}
-    return found.select(np.array([place[row.id] for row in test.rows], dtype=np.int64))
+    """The student's answers, in the order of the test rows."""
+    outputs = predict_examples(student, test.batches(256))
+    index_of = {row_id: index for index, row_id in enumerate(outputs.ids)}
+    return outputs.select(np.array([index_of[row.id] for row in test.rows], dtype=np.int64))

@@ -1,4 +1,4 @@
-"""The rows on which SMaT's student is judged: every row once per pass, in batches of similar length."""
+"""The rows of SMaT's outer loss: every row once per pass, in batches of similar length."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,11 +13,11 @@ _WINDOW: Final = 4  # batches sorted by length together
 
 
 class OuterRows:
-    """Batches of row numbers from one shuffled pass after another, each row once per pass.
+    """Batches of row indices from shuffled passes, each row once per pass.
 
-    Rows that the current step has taught do not judge it: they wait for the next step. The sizes of batches therefore
-    vary around `size`, but never fall below half of it. The batches of an epoch depend on `seed`, `epoch` and the
-    taught rows only, so that a resumed run repeats them.
+    Rows that the student learns from in the current step are excluded, and wait for the next step. Batch sizes
+    therefore vary around `size`, but are at least half of it. The batches of an epoch depend only on `seed`, `epoch`
+    and the excluded rows, so that a resumed run repeats them.
     """
 
     def __init__(self, lengths: Int[np.ndarray, " row"], size: int, *, seed: int, epoch: int) -> None:
@@ -25,17 +25,17 @@ class OuterRows:
         self._batches = self._passes(seed, epoch)
         self._waiting: Int[np.ndarray, " _"] = np.zeros(0, dtype=np.int64)
 
-    def take(self, taught: Int[np.ndarray, " _"]) -> Int[np.ndarray, " _"]:
-        """The next batch, without the `taught` rows."""
+    def take(self, excluded: Int[np.ndarray, " _"]) -> Int[np.ndarray, " _"]:
+        """The next batch, without the excluded rows."""
         rows = np.concatenate([self._waiting, next(self._batches)])
-        free = ~np.isin(rows, taught)
-        while 2 * free.sum() < min(self.size, len(self.lengths)):
+        is_eligible = ~np.isin(rows, excluded)
+        while 2 * is_eligible.sum() < min(self.size, len(self.lengths)):
             rows = np.concatenate([rows, next(self._batches)])
-            free = ~np.isin(rows, taught)
-        self._waiting = rows[~free]
-        return rows[free]
+            is_eligible = ~np.isin(rows, excluded)
+        self._waiting = rows[~is_eligible]
+        return rows[is_eligible]
 
     def _passes(self, seed: int, epoch: int) -> Iterator[Int[np.ndarray, " _"]]:
-        draw = numpy_generator(seed, "outer", epoch)
+        generator = numpy_generator(seed, "outer", epoch)
         while True:
-            yield from shuffled_batches(self.lengths, self.size, draw, window=_WINDOW, is_even=True)
+            yield from shuffled_batches(self.lengths, self.size, generator, window=_WINDOW, is_even=True)

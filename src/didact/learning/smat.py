@@ -1,4 +1,13 @@
-"""SMaT: an explainer learns, with a student, to send what helps it (Fernandes et al. 2022, equations 6 to 9)."""
+"""SMaT training: an explainer and a student learn together (Fernandes et al. 2022, equations 6 to 9).
+
+Bilevel optimisation with one inner step. Each step of the loop:
+
+1. The explainer makes lessons for a batch of training rows (`DifferentiableLessons`).
+2. The student takes an optimiser step on the teacher's answers and these lessons (`_student_step`; inner loss).
+3. A second, look-ahead step is computed but not taken. The hypergradient is the derivative of the student's loss after
+   it, on other rows (outer loss), by the explainer's parameters (`_hypergradient`).
+4. The explainer takes a step along the hypergradient (`OuterAdam`).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,19 +30,19 @@ from didact.learning.fit import (
     Training,
     best_epoch,
     check_finite,
-    dev_of,
-    devices_of,
-    goal_on,
+    cuda_devices,
+    epoch_batches,
+    evaluate_dev,
+    goal_to_device,
+    learning_rate_factor,
     make_optimiser,
-    rate_at,
-    shuffled,
 )
 from didact.learning.hypergradient import Hypergradient, Route, Step, Weights, hypergradient, preview
 from didact.learning.outer_adam import OuterAdam
 from didact.learning.outer_rows import OuterRows
 from didact.learning.smat_checkpoint import Checkpoint
-from didact.learning.smat_checks import check_answers, check_parts, check_row_counts, check_strategy
-from didact.learning.smat_options import LearnedMix, MixEpoch, SmatOptions
+from didact.learning.smat_checks import check_answers, check_components, check_row_counts, check_strategy
+from didact.learning.smat_options import SmatEpoch, SmatOptions, SmatResult
 from didact.learning.smat_route import check_route, first_line
 from didact.learning.smat_student import InnerBatch, StudentWithStrategy, seed_dropout
 from didact.results.component_scores import ComponentScores
@@ -41,17 +50,18 @@ from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
 from didact.viz.progress import Progress
 
-Chosen: TypeAlias = Int[np.ndarray, " chosen"]
-Judging: TypeAlias = Int[np.ndarray, " judging"]
-# The outer rate times the number of parts: 5e-3 for 8 heads and 5e-4 for 72 served in trials; the paper has 5e-4, 48.
-_RATE_BY_PART: Final = 0.04
+RowIndices: TypeAlias = Int[np.ndarray, " chosen"]
+OuterIndices: TypeAlias = Int[np.ndarray, " outer"]
+# Default outer rate times the number of components. In trials 5e-3 suited 8 heads and 5e-4 suited 72; the paper
+# has 5e-4 for 48.
+_RATE_TIMES_COMPONENTS: Final = 0.04
 
 
 def run_smat(
     student: Model,
     strategy: Strategy,
     explainer: ComponentMix,
-    parts: ComponentScores,
+    components: ComponentScores,
     train: Examples,
     dev: Examples,
     training: Training,
@@ -59,24 +69,42 @@ def run_smat(
     *,
     checkpoint: Path | None = None,
     progress: bool = False,
-    seen: Callable[[MixEpoch], Any] = lambda _: None,
-) -> LearnedMix:
-    """Learn the explainer, and train the student beside it, both in place. `parts` are of the rows of `train`.
+    on_epoch_end: Callable[[SmatEpoch], Any] = lambda _: None,
+) -> SmatResult:
+    """Train explainer and student together, both in place.
 
-    With `checkpoint` every epoch is kept in that file; the same call goes on from there to the same end.
+    Args:
+        student: The model that learns from the teacher's answers.
+        strategy: How it learns from explanations: attention to the whole distribution.
+        explainer: The mix of components whose coefficients (and temperature) are learned.
+        components: The scores of its components for the rows of `train`, in their order.
+        train: The rows that the student learns from, with the teacher's answers.
+        dev: The rows that choose the epoch.
+        training: The options of the student's training.
+        smat: The options of the explainer's training.
+        checkpoint: A file for the state after each epoch. The same call with this file resumes, with the same result.
+        progress: Whether to show a progress bar.
+        on_epoch_end: Called with each `SmatEpoch`.
+
+    Raises:
+        TrainingError: If nothing can be learned, or a loss or gradient becomes NaN or infinite.
+        OptionError: If there are too few rows.
+        UnsupportedError: If the strategy, the precision or the route does not allow learning.
     """
-    return SmatLoop(student, strategy, explainer, parts, train, dev, training, smat, checkpoint).run(progress, seen)
+    return SmatLoop(student, strategy, explainer, components, train, dev, training, smat, checkpoint).run(
+        progress, on_epoch_end
+    )
 
 
 class SmatLoop:
-    """Everything one run of learning holds."""
+    """The state of one SMaT training: student, explainer, their optimisers, and the epochs so far."""
 
     def __init__(
         self,
         student: Model,
         strategy: Strategy,
         explainer: ComponentMix,
-        parts: ComponentScores,
+        components: ComponentScores,
         train: Examples,
         dev: Examples,
         training: Training,
@@ -85,10 +113,10 @@ class SmatLoop:
     ) -> None:
         self.training, self.smat, self.checkpoint = training, smat, checkpoint
         self.train, self.dev = train, dev
-        self.size = smat.outer_batch or training.batch_size
+        self.outer_batch_size = smat.outer_batch or training.batch_size
         check_row_counts(len(train), len(dev), batch_size=training.batch_size, smat=smat)
         check_answers(train)
-        check_parts(parts)
+        check_components(components)
         strategy = check_strategy(strategy, training)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_from(training.seed, "strategy"))
@@ -96,190 +124,224 @@ class SmatLoop:
         self.student, self.strategy = student, strategy.to(student.device)
         self.explainer = explainer.to(student.device)
         self.lessons = DifferentiableLessons(
-            parts, train.batch, temperature=strategy.temperature, device=student.device
+            components, train.batch, temperature=strategy.temperature, device=student.device
         )
-        self.learner = StudentWithStrategy(student, strategy)
-        self.weights = {name: one for name, one in self.learner.named_parameters() if one.requires_grad}
-        self.learned = [one for one in (explainer.coefficients, explainer.log_temperature) if one.requires_grad]
-        self.rate = smat.outer_rate or _RATE_BY_PART / len(explainer.names)
-        self.steps = -(-len(train) // training.batch_size)
-        self.start = {name: one.detach().clone() for name, one in self.learner.state_dict().items()}
-        self.optimiser = make_optimiser(list(self.weights.values()), training)
-        rates = [self.rate, smat.temperature_rate][: len(self.learned)]
-        self.outer = OuterAdam(self.learned, rates, clip=smat.outer_clip)
-        self.history: list[MixEpoch] = []
-        self.best: dict[str, Tensor] = {}
+        self.inner_model = StudentWithStrategy(student, strategy)
+        self.student_weights = {
+            name: parameter for name, parameter in self.inner_model.named_parameters() if parameter.requires_grad
+        }
+        self.explainer_parameters = [
+            parameter for parameter in (explainer.coefficients, explainer.log_temperature) if parameter.requires_grad
+        ]
+        self.outer_rate = smat.outer_rate or _RATE_TIMES_COMPONENTS / len(explainer.names)
+        self.steps_per_epoch = -(-len(train) // training.batch_size)
+        self.initial_state = {name: tensor.detach().clone() for name, tensor in self.inner_model.state_dict().items()}
+        self.optimiser = make_optimiser(list(self.student_weights.values()), training)
+        rates = [self.outer_rate, smat.temperature_rate][: len(self.explainer_parameters)]
+        self.outer_optimiser = OuterAdam(self.explainer_parameters, rates, clip=smat.outer_clip)
+        self.history: list[SmatEpoch] = []
+        self.best_state: dict[str, Tensor] = {}
         self.notes: list[str] = []
         self.route: Route = "double"
 
-    def run(self, progress: bool, seen: Callable[[MixEpoch], Any]) -> LearnedMix:
+    def run(self, progress: bool, on_epoch_end: Callable[[SmatEpoch], Any]) -> SmatResult:
+        """Resume from the checkpoint if there is one, train the remaining epochs, and set the chosen weights."""
         self._resume()
-        total = self.steps * self.training.epochs
-        parts = self.dev.batches(max(self.training.batch_size, 64))
-        with torch.random.fork_rng(devices=devices_of(self.student)), torch.inference_mode(False):
+        total = self.steps_per_epoch * self.training.epochs
+        dev_batches = self.dev.batches(max(self.training.batch_size, 64))
+        with torch.random.fork_rng(devices=cuda_devices(self.student)), torch.inference_mode(False):
             self.route = self.route if self.history else self._checked_route()
             with Progress("learning to explain", total=total, shown=progress) as bar:
-                bar.skip(self.steps * len(self.history))
+                bar.skip(self.steps_per_epoch * len(self.history))
                 for number in range(len(self.history) + 1, self.training.epochs + 1):
                     self._maybe_reset(number)
                     losses = self._epoch(number, bar)
                     self.student.eval()
-                    epoch = self._summary(number, losses, dev_of(self.student, parts, balanced=self.training.balanced))
-                    self._keep(epoch)
-                    seen(epoch)
+                    epoch = self._summary(
+                        number, losses, evaluate_dev(self.student, dev_batches, balanced=self.training.balanced)
+                    )
+                    self._end_epoch(epoch)
+                    on_epoch_end(epoch)
                     bar.advance(0, note=_note(epoch, self.student.task.measure))
-        kept = self.history[-1] if self.smat.keep == "last" else best_epoch(self.history)
-        self._load(self.best if self.smat.keep == "best" else self._state())
+        kept_epoch = self.history[-1] if self.smat.keep == "last" else best_epoch(self.history)
+        self._load(self.best_state if self.smat.keep == "best" else self._state())
         self.student.eval()
-        assert isinstance(kept, MixEpoch)
-        return LearnedMix(self.history, kept, self.route, self.lessons.lost_rows, self.notes)
+        assert isinstance(kept_epoch, SmatEpoch)
+        return SmatResult(self.history, kept_epoch, self.route, self.lessons.lost_rows, self.notes)
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _epoch(self, number: int, bar: Progress) -> Float[np.ndarray, "step 2"]:
-        """One pass over the training rows; each step's inner and outer loss."""
+        """One pass over the training rows. Returns the inner and outer loss of each step."""
         losses = []
-        outer = self._outer_rows(number)
-        for place, chosen in enumerate(shuffled(self.train.batch, self.training, number)):
-            step = (number - 1) * self.steps + place
+        outer_rows = self._outer_rows(number)
+        for index, chosen in enumerate(epoch_batches(self.train.batch, self.training, number)):
+            step = (number - 1) * self.steps_per_epoch + index
             for group in self.optimiser.param_groups:
-                group["lr"] = self.training.rate * rate_at(step, self.steps * self.training.epochs, self.training)
-            found = self._step(step, chosen, outer.take(self._taught(chosen)))
-            self._check_numbers(found, f"in step {step + 1} (epoch {number})")
-            self.outer.step(found.of)
+                group["lr"] = self.training.rate * learning_rate_factor(
+                    step, self.steps_per_epoch * self.training.epochs, self.training
+                )
+            gradients = self._step(step, chosen, outer_rows.take(self._excluded_rows(chosen)))
+            self._check_numbers(gradients, f"in step {step + 1} (epoch {number})")
+            self.outer_optimiser.step(gradients.explainer_gradients)
             self._check_mix(number, step)
-            losses.append((float(found.inner_loss), float(found.outer_loss)))
+            losses.append((float(gradients.inner_loss), float(gradients.outer_loss)))
             bar.advance()
-        check_finite([*self.weights.values(), *self.learned], self.training, number)
+        check_finite([*self.student_weights.values(), *self.explainer_parameters], self.training, number)
         return np.array(losses)
 
-    def _step(self, step: int, chosen: Chosen, judging: Judging) -> Hypergradient:
-        """Equations 6 to 8, and the gradient of 9; the `judging` rows are those of the outer loss."""
-        self.student.train()
-        inner = self._inner_batch(chosen, judging)
-        if self.smat.pilot:
-            self._learn(self._gradients(inner, step))
-        found = self._hypergradient(inner, step, self.route)
-        if not self.smat.pilot:
-            self._learn(found.inner)
-        return found
+    def _step(self, step: int, chosen: RowIndices, outer_rows: OuterIndices) -> Hypergradient:
+        """One step of the student (equations 6 and 7), and the hypergradient (8 and 9) on the outer rows.
 
-    def _inner_batch(self, chosen: Chosen, judging: Judging) -> InnerBatch:
+        With `pilot` the student's own step comes first and the look-ahead step starts from its new weights. Without,
+        the look-ahead step is the student's own.
+        """
+        self.student.train()
+        inner = self._inner_batch(chosen, outer_rows)
+        if self.smat.pilot:
+            self._student_step(self._student_gradients(inner, step))
+        gradients = self._hypergradient(inner, step, self.route)
+        if not self.smat.pilot:
+            self._student_step(gradients.student_gradients)
+        return gradients
+
+    def _inner_batch(self, chosen: RowIndices, outer_rows: OuterIndices) -> InnerBatch:
+        """The chosen training rows on the student's device, with their lesson from the explainer."""
         index = torch.from_numpy(chosen)
         batch = self.train.batch.select(index).to(self.student.device)
         lesson = self.lessons(self.explainer, index, batch.mask.shape[1])
-        return InnerBatch(batch, goal_on(self.student, self.train.goal[index]), lesson, judging)
+        return InnerBatch(batch, goal_to_device(self.student, self.train.goal[index]), lesson, outer_rows)
 
-    def _gradients(self, inner: InnerBatch, step: int) -> list[Tensor]:
-        """Of the student's own step, the explanation as it is."""
+    def _student_gradients(self, inner: InnerBatch, step: int) -> list[Tensor]:
+        """The gradients of the student's own step, where the lesson is a constant."""
         mass = inner.lesson.mass
         assert mass is not None
         seed_dropout(seed_from(self.training.seed, step, "student"), self.student.device)
-        loss = torch.stack(self.learner(inner.batch, inner.goal, Lesson(mass=mass.detach()))).sum()
-        return list(torch.autograd.grad(loss, list(self.weights.values()), materialize_grads=True))
+        loss = torch.stack(self.inner_model(inner.batch, inner.goal, Lesson(mass=mass.detach()))).sum()
+        return list(torch.autograd.grad(loss, list(self.student_weights.values()), materialize_grads=True))
 
-    def _learn(self, gradients: Sequence[Tensor]) -> None:
-        """The student's step (equations 6 and 7)."""
-        for one, gradient in zip(self.weights.values(), gradients, strict=True):
-            one.grad = gradient
-        torch.nn.utils.clip_grad_norm_(list(self.weights.values()), self.training.clip)
+    def _student_step(self, gradients: Sequence[Tensor]) -> None:
+        """Clip the gradients and let the student's optimiser take a step (equations 6 and 7)."""
+        for weight, gradient in zip(self.student_weights.values(), gradients, strict=True):
+            weight.grad = gradient
+        torch.nn.utils.clip_grad_norm_(list(self.student_weights.values()), self.training.clip)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
 
-    def _hypergradient(self, inner: InnerBatch, step: int, route: Route, *, plainly: bool = False) -> Hypergradient:
-        """How the explainer should change; `plainly`, as if the student took steps straight down its gradient."""
+    def _hypergradient(
+        self, inner: InnerBatch, step: int, route: Route, *, is_plain_sgd: bool = False
+    ) -> Hypergradient:
+        """The gradient of the outer loss after a look-ahead step of the student, by the explainer's parameters.
+
+        `is_plain_sgd`: assume plain gradient descent instead of the student's optimiser, to compare routes exactly.
+        """
         mass = inner.lesson.mass
         assert mass is not None
-        sent = mass.detach().requires_grad_()  # all that the student sees of the explainer
-        # The pilot is another look at the same rows, with another dropout, as in the paper.
-        look = "pilot" if self.smat.pilot else "student"
+        sent_mass = mass.detach().requires_grad_()  # all that the student reads of the explainer
+        # As in the paper, the look-ahead step sees the same rows with another dropout.
+        dropout_key = "pilot" if self.smat.pilot else "student"
 
-        def taught(weights: Weights, blind: bool) -> tuple[Tensor, Tensor]:
-            inputs = (inner.batch, inner.goal, Lesson(mass=sent), blind)
-            seed_dropout(seed_from(self.training.seed, step, look), self.student.device)  # the same dropout each time
-            if weights is self.weights:
-                return self.learner(*inputs)
-            found: tuple[Tensor, Tensor] = functional_call(self.learner, dict(weights), inputs)
-            return found
+        def inner_losses(weights: Weights, detach_student: bool) -> tuple[Tensor, Tensor]:
+            inputs = (inner.batch, inner.goal, Lesson(mass=sent_mass), detach_student)
+            # The same dropout in each call.
+            seed_dropout(seed_from(self.training.seed, step, dropout_key), self.student.device)
+            if weights is self.student_weights:
+                return self.inner_model(*inputs)
+            losses: tuple[Tensor, Tensor] = functional_call(self.inner_model, dict(weights), inputs)
+            return losses
 
-        def outer(weights: Weights) -> Tensor:
-            rows, answers = self._judges(inner.judging)
-            with eval_mode(self.learner):
-                found: Tensor = functional_call(self.learner, dict(weights), (rows, answers, None))[0]
-            return found
+        def outer_loss(weights: Weights) -> Tensor:
+            batch, goal = self._outer_batch(inner.outer_rows)
+            with eval_mode(self.inner_model):
+                loss: Tensor = functional_call(self.inner_model, dict(weights), (batch, goal, None))[0]
+            return loss
 
-        def taken(gradients: Sequence[Tensor]) -> Step:
-            if plainly:
-                return _plain_step(self.weights, gradients, self.training.rate)
-            return preview(self.optimiser, self.weights, gradients, clip=self.training.clip)
+        def step_taken(gradients: Sequence[Tensor]) -> Step:
+            if is_plain_sgd:
+                return _plain_step(self.student_weights, gradients, self.training.rate)
+            return preview(self.optimiser, self.student_weights, gradients, clip=self.training.clip)
 
-        found = hypergradient(self.weights, [sent], taught=taught, outer=outer, step=taken, route=route)
-        of = torch.autograd.grad(mass, self.learned, grad_outputs=found.of, materialize_grads=True)
-        return replace(found, of=list(of))
+        result = hypergradient(
+            self.student_weights,
+            [sent_mass],
+            inner_losses=inner_losses,
+            outer_loss=outer_loss,
+            step=step_taken,
+            route=route,
+        )
+        explainer_gradients = torch.autograd.grad(
+            mass, self.explainer_parameters, grad_outputs=result.explainer_gradients, materialize_grads=True
+        )
+        return replace(result, explainer_gradients=list(explainer_gradients))
 
     def _outer_rows(self, epoch: int) -> OuterRows:
-        return OuterRows(self._judged_by.batch.lengths.numpy(), self.size, seed=self.training.seed, epoch=epoch)
+        return OuterRows(
+            self._outer_examples.batch.lengths.numpy(), self.outer_batch_size, seed=self.training.seed, epoch=epoch
+        )
 
     @property
-    def _judged_by(self) -> Examples:
+    def _outer_examples(self) -> Examples:
         return self.train if self.smat.outer == "train" else self.dev
 
-    def _taught(self, chosen: Chosen) -> Int[np.ndarray, " _"]:
-        """The rows of a step that may not judge it: none where dev rows judge."""
+    def _excluded_rows(self, chosen: RowIndices) -> Int[np.ndarray, " _"]:
+        """The rows that the outer loss of this step must not contain: the training rows, unless it is on dev rows."""
         return chosen if self.smat.outer == "train" else chosen[:0]
 
-    def _judges(self, judging: Judging) -> tuple[Batch, Tensor]:
-        index, source = torch.from_numpy(judging), self._judged_by
-        return source.batch.select(index).to(self.student.device), goal_on(self.student, source.goal[index])
+    def _outer_batch(self, outer_rows: OuterIndices) -> tuple[Batch, Tensor]:
+        """The rows of the outer loss on the student's device, with their goal."""
+        index, source = torch.from_numpy(outer_rows), self._outer_examples
+        return source.batch.select(index).to(self.student.device), goal_to_device(self.student, source.goal[index])
 
     def _maybe_reset(self, number: int) -> None:
+        """Restore the student's initial weights every `reset` epochs."""
         if self.smat.reset and number > 1 and (number - 1) % self.smat.reset == 0:
-            self.learner.load_state_dict(self.start)
-            self.optimiser = make_optimiser(list(self.weights.values()), self.training)
+            self.inner_model.load_state_dict(self.initial_state)
+            self.optimiser = make_optimiser(list(self.student_weights.values()), self.training)
 
     # -- checks -------------------------------------------------------------------------------------------------------
 
     def _checked_route(self) -> Route:
-        """The route to take, after a trial step that changes nothing."""
+        """The route to use, after a trial step that changes no weights."""
         self.student.train()
         chosen = np.argsort(-self.train.batch.lengths.numpy(), kind="stable")[: self.training.batch_size]
-        judging = self._outer_rows(0).take(self._taught(chosen))
+        outer_rows = self._outer_rows(0).take(self._excluded_rows(chosen))
         checked = check_route(
             self.smat.route,
             self.student,
-            lambda route: self._hypergradient(self._inner_batch(chosen, judging), 0, route, plainly=True),
+            lambda route: self._hypergradient(self._inner_batch(chosen, outer_rows), 0, route, is_plain_sgd=True),
         )
         self.notes += checked.notes
         self._check_numbers(checked.trial, "before the first step")
-        if not any(gradient.any() for gradient in checked.trial.of):
+        if not any(gradient.any() for gradient in checked.trial.explainer_gradients):
             raise TrainingError(
-                "Before the first step, the gradient for the explainer is exactly 0: nothing it could send makes a "
-                "difference. Either beta is 0, or the student's attention does not depend on what it learns."
+                "Before the first step, the gradient of the explainer is exactly 0: its explanations do not affect the "
+                "student. Either beta is 0, or the student's attention does not depend on what it learns."
             )
         return checked.route
 
-    def _check_numbers(self, found: Hypergradient, where: str) -> None:
-        if not found.inner_loss.isfinite() or not found.outer_loss.isfinite():
+    def _check_numbers(self, gradients: Hypergradient, moment: str) -> None:
+        """Raise a `TrainingError` for losses or gradients that are NaN or infinite. `moment` says when, in words."""
+        if not gradients.inner_loss.isfinite() or not gradients.outer_loss.isfinite():
             raise TrainingError(
-                f"The student's loss became {float(found.inner_loss)} {where}. Its learning rate "
+                f"The student's loss became {float(gradients.inner_loss)} {moment}. Its learning rate "
                 f"({self.training.rate:g}) is probably too high: lower it (learning_rate, --learning-rate)."
             )
-        if not all(one.isfinite().all() for one in found.of):
+        if not all(gradient.isfinite().all() for gradient in gradients.explainer_gradients):
             raise TrainingError(
-                f"The gradient for the explainer became NaN or infinite {where}, while the student's loss is "
-                f"{float(found.inner_loss):.3g}. Lower the student's rate ({self.training.rate:g}) or beta, or choose "
-                "route='double'."
+                f"The gradient of the explainer became NaN or infinite {moment}, while the student's loss is "
+                f"{float(gradients.inner_loss):.3g}. Lower the student's rate ({self.training.rate:g}) or beta, or "
+                "choose route='double'."
             )
 
     def _check_mix(self, number: int, step: int) -> None:
-        """A sparse mix with one part left gets no gradient any more: what is there now will stay."""
+        """Add a note if a sparse mix has only one component left: it gets no gradient any more, and cannot change."""
         with torch.no_grad():
             active = int(self.explainer.weights.count_nonzero())
         if active > 1 or len(self.explainer.names) < 3 or any("one part" in note for note in self.notes):
             return
         name = self.explainer.names[int(self.explainer.weights.argmax())]
         early = (
-            f" This early the outer rate ({self.rate:g}) may be too high: compare with a lower one (outer_rate, "
+            f" This early the outer rate ({self.outer_rate:g}) may be too high: compare with a lower one (outer_rate, "
             "--outer-rate)."
             if number == 1 and self.training.epochs > 1
             else ""
@@ -288,33 +350,34 @@ class SmatLoop:
             f"From step {step + 1} (epoch {number}) on the mix has one part ({name}) and learns no more.{early}"
         )
 
-    # -- what is kept -------------------------------------------------------------------------------------------------
+    # -- state and checkpoints ----------------------------------------------------------------------------------------
 
-    def _summary(self, number: int, losses: np.ndarray, dev: tuple[float, float]) -> MixEpoch:
+    def _summary(self, number: int, losses: np.ndarray, dev: tuple[float, float]) -> SmatEpoch:
         view = self.explainer.view()
         inner, outer = losses.mean(0).tolist()
-        return MixEpoch(number, inner, *dev, outer, view.entropy, view.active, self.explainer.current_temperature)
+        return SmatEpoch(number, inner, *dev, outer, view.entropy, view.active, self.explainer.current_temperature)
 
     def _state(self) -> dict[str, Tensor]:
-        found = {f"pupil.{name}": one for name, one in self.learner.state_dict().items()}
-        found |= {f"learned.{place}": one for place, one in enumerate(self.learned)}
-        return {name: one.detach().clone() for name, one in found.items()}
+        state = {f"pupil.{name}": tensor for name, tensor in self.inner_model.state_dict().items()}
+        state |= {f"learned.{index}": parameter for index, parameter in enumerate(self.explainer_parameters)}
+        return {name: tensor.detach().clone() for name, tensor in state.items()}
 
-    def _keep(self, epoch: MixEpoch) -> None:
+    def _end_epoch(self, epoch: SmatEpoch) -> None:
+        """Record an epoch, its weights if it is the best so far, and the checkpoint."""
         self.history.append(epoch)
         if best_epoch(self.history) is epoch:
-            self.best = self._state()
+            self.best_state = self._state()
         if self.checkpoint is None:
             return
-        state = self._state() | {f"best.{name}": one for name, one in self.best.items()}
-        state |= {f"outer.{name}": one for name, one in self.outer.state().items()}
-        for place, one in enumerate(self.weights.values()):
-            state |= {f"inner.{place}.{name}": value for name, value in self.optimiser.state[one].items()
+        state = self._state() | {f"best.{name}": tensor for name, tensor in self.best_state.items()}
+        state |= {f"outer.{name}": tensor for name, tensor in self.outer_optimiser.state().items()}
+        for index, weight in enumerate(self.student_weights.values()):
+            state |= {f"inner.{index}.{name}": value for name, value in self.optimiser.state[weight].items()
                       if isinstance(value, Tensor)}  # fmt: skip
-        Checkpoint(self.history, self.outer.steps, self.notes, self.route, state).save(self.checkpoint)
+        Checkpoint(self.history, self.outer_optimiser.steps, self.notes, self.route, state).save(self.checkpoint)
 
     def _resume(self) -> None:
-        """Go on from the checkpoint, if there is one that fits; a damaged one is started over."""
+        """Restore the state from the checkpoint, if it exists. A damaged one is ignored, with a note."""
         if self.checkpoint is None or not self.checkpoint.is_file():
             return
         try:
@@ -323,26 +386,32 @@ class SmatLoop:
             self.notes.append(f"The checkpoint {self.checkpoint} is damaged ({first_line(error)}): started over.")
             return
         self.history, self.notes, self.route = saved.history, saved.notes, saved.route
-        self.best = saved.below("best.")
+        self.best_state = saved.with_prefix("best.")
         self._load(saved.tensors)
-        self.outer.restore(saved.below("outer."), saved.steps)
-        for place, weight in enumerate(self.weights.values()):
-            if state := saved.below(f"inner.{place}."):
+        self.outer_optimiser.restore(saved.with_prefix("outer."), saved.steps)
+        for index, weight in enumerate(self.student_weights.values()):
+            if state := saved.with_prefix(f"inner.{index}."):
                 self.optimiser.state[weight] = state
 
     def _load(self, state: Mapping[str, Tensor]) -> None:
-        """Put the weights of `_state` back."""
-        head = "pupil."
-        self.learner.load_state_dict({name[len(head) :]: one for name, one in state.items() if name.startswith(head)})
+        """Set the weights of student and explainer to those of a `_state`."""
+        prefix = "pupil."
+        self.inner_model.load_state_dict(
+            {name[len(prefix) :]: tensor for name, tensor in state.items() if name.startswith(prefix)}
+        )
         with torch.no_grad():
-            for place, parameter in enumerate(self.learned):
-                parameter.copy_(state[f"learned.{place}"])
+            for index, parameter in enumerate(self.explainer_parameters):
+                parameter.copy_(state[f"learned.{index}"])
 
 
 def _plain_step(weights: Weights, gradients: Sequence[Tensor], rate: float) -> Step:
-    new = {name: one.detach() - rate * by for (name, one), by in zip(weights.items(), gradients, strict=True)}
-    return Step(new, lambda vector: [rate * one for one in vector])
+    """A step of plain gradient descent."""
+    new = {
+        name: weight.detach() - rate * gradient
+        for (name, weight), gradient in zip(weights.items(), gradients, strict=True)
+    }
+    return Step(new, lambda vector: [rate * value for value in vector])
 
 
-def _note(epoch: MixEpoch, measure: str) -> str:
+def _note(epoch: SmatEpoch, measure: str) -> str:
     return f"epoch {epoch.number}: dev {measure} {epoch.dev_measure:.3f}, {epoch.active} active"

@@ -1,4 +1,4 @@
-"""A run of SMaT that was stopped, as one file."""
+"""The state of an unfinished SMaT training, as one file."""
 
 import json
 from collections.abc import Mapping
@@ -13,42 +13,42 @@ from torch import Tensor
 from didact.errors import RecordError
 from didact.files.checksummed import check_tensors, write_tensors
 from didact.learning.hypergradient import Route
-from didact.learning.smat_options import MixEpoch
+from didact.learning.smat_options import SmatEpoch
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The finished epochs, the steps of the outer optimiser, and every tensor that learning changes, by name."""
+    """Finished epochs, steps of the outer optimiser, notes, route, and all tensors that training changes, by name."""
 
-    history: list[MixEpoch]
+    history: list[SmatEpoch]
     steps: int
     notes: list[str]
     route: Route
     tensors: Mapping[str, Tensor]
 
     def save(self, path: Path) -> None:
-        about = {
+        metadata = {
             "history": [asdict(epoch) for epoch in self.history],
             "steps": self.steps,
             "notes": self.notes,
             "route": self.route,
         }
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        write_tensors(path, save(plain, metadata={"about": json.dumps(about)}))
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_tensors(path, save(tensors, metadata={"about": json.dumps(metadata)}))
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> "Checkpoint":
-        """Raises a `RecordError` if the file is damaged."""
+        """Read a checkpoint. Raises a `RecordError` if the file is damaged."""
         try:
             check_tensors(path, advice="")
             with safe_open(path, framework="pt", device=str(device)) as file:
-                about = json.loads(file.metadata()["about"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-            history = [MixEpoch(**epoch) for epoch in about["history"]]
-            return cls(history, about["steps"], about["notes"], about["route"], tensors)
+                metadata = json.loads(file.metadata()["about"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            history = [SmatEpoch(**epoch) for epoch in metadata["history"]]
+            return cls(history, metadata["steps"], metadata["notes"], metadata["route"], tensors)
         except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
             raise RecordError(str(error)) from error
 
-    def below(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names start with the prefix, by the rest of their names."""
-        return {name[len(prefix) :]: one for name, one in self.tensors.items() if name.startswith(prefix)}
+    def with_prefix(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names start with the prefix, named without it."""
+        return {name[len(prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""How SMaT learns an explainer, and what it leaves."""
+"""The options and results of SMaT."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,22 +8,29 @@ from didact.errors import OptionError
 from didact.learning.fit import Epoch
 from didact.learning.hypergradient import Route, check_route_name
 
-VERSION: Final = 4  # part of every key: raise it when the same options would learn something else
+VERSION: Final = 4  # part of every key: increase it if the same options give another result
 
 
 @dataclass(frozen=True)
 class SmatOptions:
-    """How an explainer is learned.
+    """The options of the explainer's training. In each step the student also learns from `batch_size` rows.
 
-    Every step teaches the student once (`batch_size` rows of the training), takes with `pilot` one more step that is
-    only looked at, and then asks on `outer_batch` other rows (as many as `batch_size` unless said) how the explanation
-    should have been. These come from the training rows themselves (`outer=train`, never those of the step) or from dev,
-    as in the paper; every row judges once per pass. `outer_rate` is 0.04 over the number of parts unless said. `reset`
-    starts the student anew every so many epochs, 0 never. `route` is how derivatives are taken: double, forward or
-    difference; `auto` is double, or difference for students that have no second derivatives. `keep` is the epoch whose
-    explainer and student are kept: the best on dev, or the last. With `choose=fresh` new students are then taught by
-    what was learned, by its start and, of a blend, by each member, and the best on dev is kept; `auto` does this for
-    blends, `learned` for none.
+    - `outer`: where the rows of the outer loss come from: `train` (other rows than the student's in this step), or
+      `dev` as in the paper. Each row occurs once per pass.
+    - `outer_batch`: number of these rows, by default the student's `batch_size`.
+    - `outer_rate`: learning rate of the explainer's coefficients, by default 0.04 over the number of components.
+    - `outer_clip`: maximum norm of the explainer's gradient.
+    - `temperature_rate`: learning rate of a learned temperature.
+    - `pilot`: whether the hypergradient is that of a second, discarded step of the student (look-ahead step), or of
+      the step it takes.
+    - `reset`: restart the student every that many epochs; 0 never.
+    - `route`: how the hypergradient is computed: `double`, `forward` or `difference`. `auto` is `double`, or
+      `difference` for students without second derivatives.
+    - `keep`: the epoch whose weights explainer and student get: `best` on dev, or `last`.
+    - `choose`: with `fresh`, new students are then taught by the learned weights, by the initial ones and, of a blend,
+      by each member, and the best on dev is chosen. `learned` skips this, `auto` does it for blends.
+
+    Raises an `OptionError` that lists all invalid values.
     """
 
     outer: str = "train"
@@ -40,8 +47,8 @@ class SmatOptions:
     def __post_init__(self) -> None:
         check_route_name(self.route)
         faults = [
-            f"{name} must be {wanted}, not {getattr(self, name)}"
-            for name, good, wanted in (
+            f"{name} must be {requirement}, not {getattr(self, name)}"
+            for name, is_valid, requirement in (
                 ("outer", self.outer in ("train", "dev"), "train or dev"),
                 ("outer_batch", self.outer_batch is None or self.outer_batch >= 1, "at least 1"),
                 ("outer_rate", self.outer_rate is None or 0 < self.outer_rate < math.inf, "above 0 and finite"),
@@ -51,15 +58,18 @@ class SmatOptions:
                 ("keep", self.keep in ("best", "last"), "best or last"),
                 ("choose", self.choose in ("auto", "learned", "fresh"), "auto, learned or fresh"),
             )
-            if not good
+            if not is_valid
         ]
         if faults:
-            raise OptionError("An explainer cannot be learned as asked: " + "; ".join(faults) + ".")
+            raise OptionError("Options of SMaT are invalid: " + "; ".join(faults) + ".")
 
 
 @dataclass(frozen=True)
-class MixEpoch(Epoch):
-    """An epoch of learning: also the mean loss on the outer rows, and what became of the mix."""
+class SmatEpoch(Epoch):
+    """An epoch of SMaT, with the mean outer loss and the state of the mix.
+
+    `entropy` is that of the weights, `active` the number of components with a weight other than 0.
+    """
 
     outer_loss: float
     entropy: float
@@ -68,11 +78,14 @@ class MixEpoch(Epoch):
 
 
 @dataclass(frozen=True)
-class LearnedMix:
-    """What learning left. The explainer and the student it was handed hold the weights of the epoch that was kept."""
+class SmatResult:
+    """The result of SMaT. Explainer and student have the weights of `kept_epoch`.
 
-    history: list[MixEpoch]
-    kept_epoch: MixEpoch
+    `lost_rows` counts the rows that lose a part of their explanation, because the student reads less of the text.
+    """
+
+    history: list[SmatEpoch]
+    kept_epoch: SmatEpoch
     route: Route
     lost_rows: int
     notes: list[str] = field(default_factory=list)

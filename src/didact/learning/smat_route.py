@@ -1,4 +1,4 @@
-"""Which route takes SMaT's derivative: `double`, unless the student has no second derivatives."""
+"""The choice of the route to the hypergradient: `double`, unless the student has no second derivatives."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from didact.errors import UnsupportedError
 from didact.learning.hypergradient import Hypergradient, Route
 
-_TOLERANCE: Final = 0.1  # a difference in single precision is off by 0.02 at most
+_TOLERANCE: Final = 0.1  # the error of `difference` in single precision is at most 0.02
 
 
 @dataclass(frozen=True)
 class CheckedRoute:
-    """A route that works, the gradient that it gave in the trial, and what people should know."""
+    """A route that works, its gradient in the trial step, and notes for the user."""
 
     route: Route
     trial: Hypergradient
@@ -23,10 +23,11 @@ class CheckedRoute:
 
 
 def check_route(requested: str, student: nn.Module, trial: Callable[[Route], Hypergradient]) -> CheckedRoute:
-    """The requested route, tried on one step.
+    """The requested route, after a trial on one step.
 
-    A custom backward without a second derivative may drop terms in silence (docs/decisions/013-smat.md). So an exact
-    route is compared with `difference`, which needs none. `auto` then takes `difference`; a named route is refused.
+    A custom backward pass without a second derivative may drop terms silently (docs/decisions/013-smat.md). An exact
+    route is therefore compared with `difference`, which needs no second derivative. If they disagree, `auto` falls back
+    to `difference`, and an explicit route raises an `UnsupportedError`.
     """
     route = _default_route(student) if requested == "auto" else cast(Route, requested)
     difference = trial("difference")
@@ -34,7 +35,7 @@ def check_route(requested: str, student: nn.Module, trial: Callable[[Route], Hyp
         return CheckedRoute(route, difference)
     try:
         exact = trial(route)
-        reason = _disagreement(exact.of, difference.of)
+        reason = _disagreement(exact.explainer_gradients, difference.explainer_gradients)
     except (RuntimeError, NotImplementedError) as error:
         reason = first_line(error)
     if not reason:
@@ -42,10 +43,10 @@ def check_route(requested: str, student: nn.Module, trial: Callable[[Route], Hyp
     if requested != "auto":
         raise UnsupportedError(
             f"The student cannot be differentiated as route={route!r} needs: {reason} "
-            "Choose route='difference', which asks for no second derivative."
+            "Choose route='difference', which needs no second derivative."
         )
-    note = f"The student cannot be differentiated twice ({reason}): route 'difference'."
-    return CheckedRoute("difference", difference, (note,))
+    message = f"The student cannot be differentiated twice ({reason}): route 'difference'."
+    return CheckedRoute("difference", difference, (message,))
 
 
 def _default_route(student: nn.Module) -> Route:
@@ -54,11 +55,14 @@ def _default_route(student: nn.Module) -> Route:
 
 
 def _disagreement(exact: Sequence[Tensor], difference: Sequence[Tensor]) -> str:
-    """Why an exact gradient cannot be trusted; empty if it can."""
-    gap = torch.cat([(one - two).flatten() for one, two in zip(exact, difference, strict=True)]).norm()
+    """Why an exact gradient is wrong; empty if it agrees with the finite difference."""
+    gap = torch.cat(
+        [(analytic - numeric).flatten() for analytic, numeric in zip(exact, difference, strict=True)]
+    ).norm()
     size = torch.cat([gradient.flatten() for gradient in difference]).norm()
-    return f"its second derivatives are off by {float(gap / size):.0%}." if gap > _TOLERANCE * size else ""
+    return f"its second derivatives differ by {float(gap / size):.0%}." if gap > _TOLERANCE * size else ""
 
 
 def first_line(error: Exception) -> str:
+    """The first line of an error's message, as a sentence."""
     return str(error).strip().splitlines()[0].rstrip(".") + "."

@@ -1,4 +1,4 @@
-"""The student of SMaT: what one step of it reads, and both of its losses."""
+"""The student in SMaT: the inputs of one step, and its two losses."""
 
 from dataclasses import dataclass
 
@@ -14,26 +14,29 @@ from didact.students.strategy import Strategy
 
 @dataclass(frozen=True)
 class InnerBatch:
-    """The rows of one step, what the student is sent about them, and which rows judge the step."""
+    """The rows of one step with the student's goal and lesson, and the indices of the rows of the outer loss."""
 
     batch: Batch
     goal: Shaped[Tensor, "row *goal"]
     lesson: Lesson
-    judging: Int[np.ndarray, " judging"]
+    outer_rows: Int[np.ndarray, " outer"]
 
 
 class StudentWithStrategy(nn.Module):
-    """A student with the strategy it is taught by: all that the inner optimiser trains."""
+    """A student and its strategy as one module: all parameters of the inner optimiser."""
 
     def __init__(self, student: Model, strategy: Strategy) -> None:
         super().__init__()
         self.student, self.strategy = student, strategy
 
     def forward(
-        self, batch: Batch, goal: Shaped[Tensor, "row *goal"], lesson: Lesson | None, blind: bool = False
+        self, batch: Batch, goal: Shaped[Tensor, "row *goal"], lesson: Lesson | None, detach_student: bool = False
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Mean simulation loss and mean explanation loss. When blind, the graph goes to the lesson alone."""
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not blind):
+        """Mean simulation loss and mean explanation loss (0 without a lesson).
+
+        With `detach_student` the graph leads only to the lesson.
+        """
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not detach_student):
             trace = self.student(batch, listen=() if lesson is None else self.strategy.listen)
             simulation = self.student.task.loss(trace.logits, goal).mean()
         if lesson is None:
@@ -42,8 +45,10 @@ class StudentWithStrategy(nn.Module):
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed what dropout draws from. On the CPU that one alone: torch.manual_seed seeds every device there could be,
-    which costs more than a small layer."""
+    """Seed the generator that dropout uses on the device.
+
+    On a CPU only that one: `torch.manual_seed` seeds all possible devices, which takes longer than a small layer.
+    """
     if device.type == "cpu":
         torch.default_generator.manual_seed(seed)
     else:

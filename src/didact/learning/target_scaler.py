@@ -1,4 +1,4 @@
-"""A teacher's scores as students learn them."""
+"""Standardisation of a teacher's regression scores."""
 
 from dataclasses import dataclass, replace
 
@@ -8,14 +8,14 @@ from didact.learning.fit import Examples
 
 @dataclass(frozen=True)
 class TargetScaler:
-    """The teacher's scores as students learn them: mean 0 and deviation 1 over the rows they see.
+    """Scales scores to mean 0 and standard deviation 1 over the training rows. Does nothing for other tasks.
 
-    Pearson's r does not know units, but squared errors do, and with them β, clipping and rate. Other tasks stay as
-    they are.
+    The task measure (Pearson's r) does not depend on the scale of scores. The squared error does, and with it suitable
+    values of β, clipping and learning rate.
     """
 
     mean: float = 0.0
-    spread: float = 1.0
+    deviation: float = 1.0
 
     @classmethod
     def of(cls, train: Examples) -> "TargetScaler":
@@ -27,9 +27,9 @@ class TargetScaler:
     def transform(self, examples: Examples) -> Examples:
         if self == TargetScaler():
             return examples
-        return replace(examples, goal=(examples.goal - self.mean) / self.spread)
+        return replace(examples, goal=(examples.goal - self.mean) / self.deviation)
 
     def inverse_transform(self, outputs: Outputs) -> Outputs:
         if self == TargetScaler():
             return outputs
-        return replace(outputs, values=outputs.values * self.spread + self.mean)
+        return replace(outputs, values=outputs.values * self.deviation + self.mean)

@@ -1,4 +1,4 @@
-"""One student taught: trained on the teacher's answers, with what the strategy makes of the explanations beside."""
+"""Training of one student on the teacher's answers, with or without explanations."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,8 +11,8 @@ from didact.learning.fit import AuxiliaryLoss, Epoch, Examples, Training, fit
 from didact.results.explanations import Explanations
 from didact.students.strategy import Strategy
 
-# Every row of a table is trained alike: no early stop, the best dev epoch. What serves depends on the student alone.
-# Values of an early trial, tuned for no explainer (docs/decisions/010-the-protocol.md).
+# All students of a comparison train alike: no early stopping, the best dev epoch. Options depend only on the kind of
+# student. They were found in an early trial, and tuned for no explainer (docs/decisions/010-the-protocol.md).
 STUDENT_FROM_SCRATCH: Final = Training(
     epochs=12, batch_size=32, rate=2e-3, weight_decay=0.0, warmup=0.0, clip=5.0, patience=1000,
     optimiser="adam", schedule="constant",
@@ -21,12 +21,12 @@ ON_FROZEN: Final = replace(STUDENT_FROM_SCRATCH, epochs=10, rate=1e-3)
 STUDENT_PRETRAINED: Final = replace(
     STUDENT_FROM_SCRATCH, epochs=4, batch_size=16, rate=1e-4, warmup=0.1, clip=1.0, schedule="linear"
 )
-# SGD with momentum as a second column: it flatters explanations, so it is never the only one.
+# Rates of SGD with momentum. SGD exaggerates the effect of explanations, so it is only a second column.
 SGD_RATES: Final = {STUDENT_FROM_SCRATCH: 0.1, ON_FROZEN: 0.05, STUDENT_PRETRAINED: 0.01}
 
 
 def student_training(model: Model, optimiser: str) -> Training:
-    """How a student of this kind is trained, unless the plan says otherwise."""
+    """The default training options of a student of this kind."""
     training = {"nothing": STUDENT_FROM_SCRATCH, "words": ON_FROZEN, "everything": STUDENT_PRETRAINED}[model.pretrained]
     if optimiser == "sgd":
         return replace(training, optimiser="sgd", rate=SGD_RATES[training])
@@ -34,8 +34,8 @@ def student_training(model: Model, optimiser: str) -> Training:
 
 
 @dataclass(frozen=True)
-class Taught:
-    """What teaching left: the epochs, and how many rows could not be sent whole."""
+class TeachingResult:
+    """The epochs of a student, and the number of rows that lose a part of their explanation, which it cannot read."""
 
     history: list[Epoch]
     lost_rows: int
@@ -44,22 +44,22 @@ class Taught:
 def teach(
     student: Model,
     strategy: Strategy,
-    maps: Explanations | None,
+    explanations: Explanations | None,
     train: Examples,
     dev: Examples,
     training: Training,
     *,
     keep: str = "best",
     progress: bool = False,
-) -> Taught:
-    """Train the student in place. `maps` explain the rows of `train`, in their order; None teaches by answers alone."""
-    if maps is None:
-        return Taught(fit(student, train, dev, training, keep=keep, progress=progress), 0)
+) -> TeachingResult:
+    """Train the student in place. `explanations` are of the rows of `train`, in their order; None: answers alone."""
+    if explanations is None:
+        return TeachingResult(fit(student, train, dev, training, keep=keep, progress=progress), 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_from(training.seed, "strategy"))
         strategy.attach(student, train.batch)
     strategy.to(student.device)
-    lesson = strategy.lesson(maps, train.batch).to(student.device)
+    lesson = strategy.lesson(explanations, train.batch).to(student.device)
     lost = 0 if lesson.lost is None else int(lesson.lost.sum())
-    beside = AuxiliaryLoss(strategy, lesson)
-    return Taught(fit(student, train, dev, training, beside=beside, keep=keep, progress=progress), lost)
+    auxiliary = AuxiliaryLoss(strategy, lesson)
+    return TeachingResult(fit(student, train, dev, training, auxiliary=auxiliary, keep=keep, progress=progress), lost)

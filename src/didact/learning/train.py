@@ -1,4 +1,4 @@
-"""Teachers trained on a data set, and kept in a folder."""
+"""`train_teacher`: train a model on a data set, measure it, and save it."""
 
 import json
 import logging
@@ -30,11 +30,11 @@ from didact.results.documents import save_document
 
 log = logging.getLogger(__name__)
 
-# What serves a small model from scratch, and what serves a pretrained one. Any of it can be set by the caller.
-FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
-PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
-# Narrow pretrained models bear, and want, a higher rate: MiniLM on SST, one epoch, dev accuracy 87.4 against 86.4 %.
-NARROW, NARROW_RATE = 512, 1e-4
+# Default options for small models from scratch and for pretrained ones. Callers can set each of them.
+TEACHER_FROM_SCRATCH = Training(epochs=10, batch_size=64, rate=2e-3, patience=3)
+TEACHER_PRETRAINED = Training(epochs=3, batch_size=16, rate=5e-5, patience=2)
+# Narrow pretrained models need a higher rate: MiniLM after an epoch on SST has a dev accuracy of 87.4, not 86.4 %.
+NARROW_WIDTH, NARROW_LEARNING_RATE = 512, 1e-4
 
 
 def train_teacher(
@@ -60,12 +60,33 @@ def train_teacher(
     progress: bool = True,
     rate: float | None = None,
 ) -> Model:
-    """Train a model on `teach`, choose its epoch on `dev`, measure it on `test`, and keep it in `out` if given.
+    """Train a model on the split `teach`, choose its epoch on `dev`, and measure it on `test`.
 
-    `model` is a native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`. What was
-    measured is in the model's `record["metrics"]`; planted data also says whether the model is verified, i.e. whether
-    it answers from the planted rationale. The folder opens with `load_teacher`, and for Hugging Face models also with
-    transformers. `rate` is the former name of `learning_rate`.
+    Args:
+        data: A data set, its name, or a file or folder.
+        model: A native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`.
+        out: Folder for the model. `load_teacher` opens it, and for Hugging Face models also transformers.
+        overwrite: Whether to replace the folder if didact made it.
+        seed: Decides initial weights, the order of rows and dropout.
+        epochs, batch_size, learning_rate, weight_decay, warmup, clip, patience: As in `didact train`; by default values
+            that suit the kind of model.
+        max_length: Maximum number of tokens, by default the model's.
+        truncate: Whether to truncate longer rows instead of raising an error.
+        device: By default the CPU.
+        precision: Of forward passes: `single`, `bfloat16`, or `float16` on cuda.
+        revision: Branch, tag or commit of a model on the hub.
+        trust_remote_code: Whether to run code that comes with the model.
+        progress: Whether to show a progress bar.
+        rate: The former name of `learning_rate`.
+
+    Returns:
+        The trained model. Its `record["metrics"]` has the scores on dev and test; on planted data also whether the
+        model is verified, that is, whether it answers from the planted rationale.
+
+    Raises:
+        TrainingError: If the loss or a weight becomes NaN or infinite.
+        DataError: If all rows have the same label.
+        OptionError: If an option is invalid.
     """
     _check_request(out, overwrite=overwrite, seed=seed, rate=rate)
     options: dict[str, Any] = {
@@ -78,19 +99,21 @@ def train_teacher(
         "patience": patience,
         "precision": precision,
     }
-    asked = {name: value for name, value in options.items() if value is not None}
-    # Faults are told before anything is loaded.
-    target = torch.device("cpu") if device is None else checked_device(device)
-    check_trainable(Training(**asked).precision, target)
+    overrides = {name: value for name, value in options.items() if value is not None}
+    # Invalid options raise before anything is loaded.
+    torch_device = torch.device("cpu") if device is None else checked_device(device)
+    check_trainable(Training(**overrides).precision, torch_device)
     data = data if isinstance(data, Dataset) else load_data(data)
-    reads: dict[str, Any] = {"max_length": max_length, "truncate": truncate}
-    origin: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    teacher = build_model(str(model), data, seed=seed, **reads, **origin)
+    input_options: dict[str, Any] = {"max_length": max_length, "truncate": truncate}
+    hub_options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    teacher = build_model(str(model), data, seed=seed, **input_options, **hub_options)
     if device is not None:
-        teacher = teacher.to(target)
-    training = replace(default_training(teacher), seed=seed, **asked)
+        teacher = teacher.to(torch_device)
+    training = replace(default_training(teacher), seed=seed, **overrides)
     metrics = _train(teacher, data, training, progress=progress)
-    teacher.record = _record(teacher, data, training, metrics, base=str(model), revision=revision, reads=reads)
+    teacher.record = _record(
+        teacher, data, training, metrics, base=str(model), revision=revision, input_options=input_options
+    )
     if out is not None:
         save_teacher(teacher, Path(out), overwrite=overwrite)
         teacher.name = str(out)
@@ -98,24 +121,24 @@ def train_teacher(
 
 
 def _check_request(out: str | Path | None, *, overwrite: bool, seed: int, rate: float | None) -> None:
-    """What can be said before anything is loaded."""
+    """Checks that need no data and no model."""
     if rate is not None:
         log.warning("rate is now called learning_rate. The former name still works.")
     if out is not None:
         check_new_folder(Path(out), overwrite=overwrite)
     if not -(2**63) <= seed < 2**63:
-        raise OptionError(f"A seed has 64 bits at most; {seed} has more.")
+        raise OptionError(f"seed must fit into 64 bits, got {seed}.")
 
 
 def _train(teacher: Model, data: Dataset, training: Training, *, progress: bool) -> dict[str, Any]:
-    """Train the teacher in place; gives what was measured."""
-    began = time.monotonic()
+    """Train the teacher in place, and return its metrics."""
+    started = time.monotonic()
     gold = HumanTeacher(data.task, data.classes)
     _check_classes(data)
     train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))
-    history = fit(teacher, train, dev, training, progress=progress, seen=lambda epoch: log.info("%s", epoch))
-    metrics = {"epochs": len(history), **_measured(teacher, data)}
-    log.info("trained in %.1f s: %s", time.monotonic() - began, metrics)
+    history = fit(teacher, train, dev, training, progress=progress, on_epoch_end=lambda epoch: log.info("%s", epoch))
+    metrics = {"epochs": len(history), **_evaluate(teacher, data)}
+    log.info("trained in %.1f s: %s", time.monotonic() - started, metrics)
     return metrics
 
 
@@ -127,16 +150,16 @@ def _record(
     *,
     base: str,
     revision: str | None,
-    reads: Mapping[str, Any],
+    input_options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Where the teacher comes from, how it was trained, and what it reached."""
+    """The record of a trained teacher: base, data, options and metrics."""
     return {
         "didact": __version__,
         "kind": teacher.library,
         "base": base,
         "revision": revision,
         "task": data.task.name,
-        **reads,
+        **input_options,
         "data": {"name": data.name, "fingerprint": data.fingerprint},
         "training": training.facts(),
         "metrics": metrics,
@@ -144,7 +167,10 @@ def _record(
 
 
 def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None:
-    """Write weights, configuration, tokenizer, `metrics.json` and `didact.json`; all of it or nothing."""
+    """Write weights, configuration, tokenizer, `metrics.json` and `didact.json`, all of them or nothing.
+
+    Raises a `TrainingError` if a weight is NaN or infinite.
+    """
     broken = [name for name, weights in model.state_dict().items() if not weights.isfinite().all()]
     if broken:
         raise TrainingError(f"Weights of the model are NaN or infinite ({broken[0]}), so it is not saved.")
@@ -156,40 +182,42 @@ def save_teacher(model: Model, folder: Path, *, overwrite: bool = False) -> None
 
 
 def _check_classes(data: Dataset) -> None:
-    """An error if all rows to learn from have one label: a model that always answers it would be perfect."""
+    """Raise a `DataError` if all training rows have the same label: a constant answer would be perfect."""
     labels = {row.label for row in data["teach"].rows}
     if data.classes is not None and len(labels) == 1 and None not in labels:
         name = data.classes[int(next(iter(labels)))]  # type: ignore[arg-type]
         raise DataError(
-            f"All {len(data['teach']):,} rows of {data.name} to learn from have the class {name!r}: there is nothing "
-            "to learn. Give rows of at least two classes."
+            f"All {len(data['teach']):,} training rows of {data.name} have the class {name!r}, so there is nothing "
+            "to learn. Use rows of at least two classes."
         )
 
 
 def default_training(model: Model) -> Training:
+    """The default training options of a teacher of this kind."""
     if model.pretrained != "everything":
-        return FROM_SCRATCH
+        return TEACHER_FROM_SCRATCH
     network: Any = model.model
-    width = getattr(network.config, "hidden_size", NARROW)
-    return replace(PRETRAINED, rate=NARROW_RATE) if width < NARROW else PRETRAINED
+    width = getattr(network.config, "hidden_size", NARROW_WIDTH)
+    return replace(TEACHER_PRETRAINED, rate=NARROW_LEARNING_RATE) if width < NARROW_WIDTH else TEACHER_PRETRAINED
 
 
-def _measured(model: Model, data: Dataset) -> dict[str, object]:
+def _evaluate(model: Model, data: Dataset) -> dict[str, object]:
+    """Scores on dev and test; on planted data also whether the model uses the planted rationale."""
     gold = HumanTeacher(data.task, data.classes)
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for name in ("dev", "test"):
         rows: tuple[Row, ...] = tuple(filter(gold.knows, data[name])) if name in data else ()
         if rows:
-            found[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
-            found[f"{name}_rows"] = len(rows)
+            metrics[f"{name}_{data.task.measure}"] = _number(measure(model.predict(rows), gold.predict(rows)))
+            metrics[f"{name}_rows"] = len(rows)
     if isinstance(data, PlantedDataset):
-        checked = verify(model, data)
-        found |= {
-            "kept": _number(checked.unchanged),
-            "followed": _number(checked.followed),
-            "verified": checked.verified,
+        verification = verify(model, data)
+        metrics |= {
+            "kept": _number(verification.unchanged),
+            "followed": _number(verification.followed),
+            "verified": verification.verified,
         }
-    return found
+    return metrics
 
 
 def _number(value: float) -> float | None:

@@ -1,14 +1,14 @@
 """Models as white boxes: Hugging Face models behind one adapter, and small native ones.
 
-All of them are `core.model.Model`: they encode rows, embed them, run from the embeddings up and can be listened to.
+Each is a `core.model.Model`: it encodes rows, embeds them, runs from the embeddings up and records attention.
 
-- `load`: from a name, a folder or a live model to a teacher; `hub` knows names, `build` makes untrained models.
-- Hugging Face: `huggingface` (the adapter), `pretrained` (opening and saving), `heads` (task, classes and length from
-  a configuration), `tokenized` (rows as tokens), `images`, `attention` (our attention function, which hands over the
-  logits of each layer), `listening` (how they are reduced to what `didact.core.trace` names), `hooks` (stop or change
-  a pass), `pooled` (the positions a head reads), `selfcheck` with `probe_rows` (checks at load), `spread` (several
-  devices).
-- Native: `native` (what they share), `transformer`, `bilstm`, `pool`, with `pooling`, `scalar_mix`, `frozen` (word
+- `load`: `load_teacher`, from a name, a folder or a live model; `hub` resolves names, `build` makes untrained models.
+- Hugging Face: `huggingface` (the adapter), `pretrained` (loading by name), `heads` (task, classes and length from the
+  configuration), `fast_tokenizer` (rows to tokens), `images`, `attention_function` (the function that transformers
+  calls instead of its own), `attention_recorder` (what a `Trace` keeps of attention), `hooks` (stop or change a forward
+  pass), `pooling_position` (which positions the head reads), `selfcheck` with `probe_rows` (checks at load),
+  `accelerate_hooks` (models on several devices).
+- Native: `native` (the base class), `transformer`, `bilstm`, `pool`, with `pooling`, `scalar_mix`, `frozen_words` (word
   embeddings of a base model) and `tokenizer`.
 - Students: `student_init` (architecture and first weights), `base_weights` (of pretrained students).
 
@@ -24,7 +24,7 @@ from didact.registry import Entry, Registry
 
 @dataclass(frozen=True)
 class ModelEntry(Entry):
-    """What a native architecture reads, and in a word what it is."""
+    """The tasks of a native architecture, and a short description of it."""
 
     tasks: tuple[str, ...]
     about: str

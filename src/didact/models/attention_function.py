@@ -1,9 +1,9 @@
-"""Our own attention function inside Hugging Face models.
+"""The attention function that records the attention of Hugging Face models.
 
-Transformers lets a library register an attention function by name; every supported architecture then calls it with
-query, key, value and mask. Ours computes what the eager path computes, and hands the scaled logits, with any additive
-bias but before the mask, to whoever records. The matching mask function is registered too: without it transformers
-passes no mask at all and padding is silently attended.
+transformers lets a library register an attention function by name; every supported architecture then calls it with
+query, key, value and mask. `attend` computes what the eager implementation computes. If a recorder is active, it passes
+it the scaled logits, with any additive bias but before the mask, and the attention probabilities. The mask function is
+registered under the same name: without it transformers passes no mask, and padding would be attended to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from transformers.masking_utils import eager_mask
 from didact.errors import UnsupportedError
 from didact.models.attention_recorder import AttentionRecorder
 
-NAME: Final = "didact"
-_EAR: ContextVar[AttentionRecorder | None] = ContextVar("didact_ear", default=None)
+IMPLEMENTATION: Final = "didact"
+_RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("didact_ear", default=None)
 
-# Arguments that transformers' eager functions ignore, too: the mask already holds what they say, or they ask for
-# outputs or caches that are handled outside of the attention function.
+# Arguments that transformers' eager functions ignore as well: the mask already contains their effect, or they concern
+# outputs and caches that are handled outside of the attention function.
 _IGNORED: Final = frozenset(
     {
         "is_causal", "sliding_window", "position_ids", "cache_position", "past_key_values", "past_key_value",
@@ -44,13 +44,15 @@ def attend(
     softcap: float | None = None,
     s_aux: Tensor | None = None,
     position_bias: Tensor | None = None,
-    **others: Any,
+    **kwargs: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Eager attention that can be recorded. Keys and values shared by several query heads are repeated.
+    """Eager attention with a hook for the active recorder. Keys and values shared by several query heads are repeated.
 
-    `s_aux` are attention sinks: a logit per head that takes its share of the softmax and gives nothing.
+    `s_aux` are attention sinks: one logit per head that takes part in the softmax and has no value vector. Returns the
+    output [batch, token, head, dim] and the attention probabilities, as transformers expects. Raises an
+    `UnsupportedError` if the model passes an argument that would change the result and is not implemented here.
     """
-    _check_arguments(module, others)
+    _check_arguments(module, kwargs)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)
@@ -59,11 +61,11 @@ def attend(
         logits = torch.tanh(logits / softcap) * softcap
     if position_bias is not None:
         logits = logits + position_bias
-    recorder = _EAR.get()
+    recorder = _RECORDER.get()
     if recorder is not None and recorder.records_attention:
         recorder.record_logits(*split_mask(logits, attention_mask))
     elif recorder is not None:
-        recorder.layers += 1
+        recorder.layer_count += 1
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         logits = logits.masked_fill(~attention_mask, torch.finfo(logits.dtype).min)
     elif attention_mask is not None:
@@ -71,9 +73,9 @@ def attend(
     if s_aux is not None:
         sinks = s_aux.reshape(1, -1, 1, 1).expand(len(logits), -1, logits.shape[2], -1)
         logits = torch.cat([logits, sinks.to(logits.dtype)], -1)
-    # Half precision is raised for the softmax, as the eager paths do; single and double stay what they are.
-    wide = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
-    weights = logits.softmax(-1, dtype=wide).to(query.dtype)
+    # As in the eager implementations, the softmax of half-precision logits is computed in float32.
+    softmax_dtype = torch.float32 if logits.dtype in (torch.float16, torch.bfloat16) else logits.dtype
+    weights = logits.softmax(-1, dtype=softmax_dtype).to(query.dtype)
     if s_aux is not None:
         weights = weights[..., :-1]
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
@@ -84,23 +86,24 @@ def attend(
 
 
 def split_mask(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The logits with what the mask adds where it allows attention, and where it does.
+    """Split an additive mask into a bias and a boolean mask.
 
-    Some architectures add a learned bias to the mask (BEiT's relative positions, Doge). Only a value near the least
-    number of the dtype forbids a pair; masks in float64 may hold the least float32.
+    Returns the logits plus the bias of the allowed pairs, and a mask of these pairs (None: all). Some architectures add
+    a learned bias to the mask (BEiT's relative positions, Doge). Only a value near the smallest number of the dtype
+    forbids a pair; float64 masks may contain the smallest float32.
     """
     if mask is None:
         return logits, None
     if mask.dtype == torch.bool:
         return logits, mask
-    least = torch.finfo(torch.float16 if mask.dtype == torch.float16 else torch.float32).min
-    allowed = mask > least / 2
+    minimum = torch.finfo(torch.float16 if mask.dtype == torch.float16 else torch.float32).min
+    allowed = mask > minimum / 2
     return logits + mask.masked_fill(~allowed, 0.0), allowed
 
 
-def _check_arguments(module: nn.Module, others: Mapping[str, object]) -> None:
-    """Refuse an argument that would be ignored in silence."""
-    unknown = sorted(name for name, value in others.items() if value is not None and name not in _IGNORED)
+def _check_arguments(module: nn.Module, kwargs: Mapping[str, object]) -> None:
+    """Raise an `UnsupportedError` for an argument that would be ignored silently."""
+    unknown = sorted(name for name, value in kwargs.items() if value is not None and name not in _IGNORED)
     if unknown:
         kind = getattr(getattr(module, "config", None), "model_type", type(module).__name__)
         raise UnsupportedError(
@@ -109,42 +112,42 @@ def _check_arguments(module: nn.Module, others: Mapping[str, object]) -> None:
         )
 
 
-AttentionInterface.register(NAME, attend)
-AttentionMaskInterface.register(NAME, eager_mask)
+AttentionInterface.register(IMPLEMENTATION, attend)
+AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
 
 
 @contextmanager
 def recording(model: PreTrainedModel, recorder: AttentionRecorder) -> Iterator[None]:
-    """Our attention inside the model while this lasts; the implementation it had comes back afterwards."""
-    token = _EAR.set(recorder)
+    """Use `attend` in the model inside the context, and record with `recorder`. Restores the implementation it had."""
+    token = _RECORDER.set(recorder)
     try:
-        with attention_implementation(model, NAME):
+        with attention_implementation(model, IMPLEMENTATION):
             yield
     finally:
-        _EAR.reset(token)
+        _RECORDER.reset(token)
 
 
 @contextmanager
 def attention_implementation(model: PreTrainedModel, name: str) -> Iterator[None]:
-    """The named attention implementation inside the model while this lasts."""
-    before = [(config, config._attn_implementation) for config in _configs(model)]
+    """Use the named attention implementation in the model inside the context."""
+    originals = [(config, config._attn_implementation) for config in _configs(model)]
     try:
-        for config, _ in before:
+        for config, _ in originals:
             config._attn_implementation = name
         yield
     finally:
-        for config, old in before:
-            config._attn_implementation = old
+        for config, implementation in originals:
+            config._attn_implementation = implementation
 
 
 def _configs(model: PreTrainedModel) -> Sequence[Any]:
-    """Every configuration in the model, outer ones first: setting one sets those inside it."""
-    waiting = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
-    found: dict[int, Any] = {}
-    while waiting:
-        config = waiting.pop(0)
-        if id(config) not in found:
-            found[id(config)] = config
-            inner = (getattr(config, name, None) for name in config.sub_configs)
-            waiting += [part for part in inner if part is not None]
-    return list(found.values())
+    """All configurations in the model, outer ones first: setting the attribute of one also sets it in its parts."""
+    queue = [module.config for module in model.modules() if isinstance(module, PreTrainedModel)]
+    configs: dict[int, Any] = {}
+    while queue:
+        config = queue.pop(0)
+        if id(config) not in configs:
+            configs[id(config)] = config
+            sub_configs = (getattr(config, name, None) for name in config.sub_configs)
+            queue += [sub_config for sub_config in sub_configs if sub_config is not None]
+    return list(configs.values())

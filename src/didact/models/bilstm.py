@@ -1,4 +1,4 @@
-"""Bidirectional LSTMs, with mean pooling or additive attention; pairs share one encoder (Neely et al.)."""
+"""Bidirectional LSTMs with mean pooling or additive attention. The texts of a pair share one encoder (Neely et al.)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from didact.models.tokenizer import Reader
 class _Recurrent(PoolingModel):
     """Word embeddings and BiLSTM layers; `mix` pools a learned mix of all layers."""
 
-    _is_elementary = False
+    _is_decomposed = False
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__(task, classes, reader, **options)
@@ -36,12 +36,12 @@ class _Recurrent(PoolingModel):
             nn.LSTM(width, width // 2, batch_first=True, bidirectional=True) for _ in range(self.options["layers"])
         )
 
-    def _states(self, embeddings: TokenVectors, parts: Sequence[TokenMask]) -> list[TokenVectors]:
-        run = _run_step_by_step if self._is_elementary else _run_masked
+    def _states(self, embeddings: TokenVectors, sequence_masks: Sequence[TokenMask]) -> list[TokenVectors]:
+        run = _run_step_by_step if self._is_decomposed else _run_masked
         states = [embeddings]
         for layer in self.layers:
-            found = [run(layer, states[-1], part) for part in parts]
-            states.append(found[0] if len(found) == 1 else torch.stack(found).sum(0))
+            outputs = [run(layer, states[-1], mask) for mask in sequence_masks]
+            states.append(outputs[0] if len(outputs) == 1 else torch.stack(outputs).sum(0))
         return states
 
     def _top(self, states: list[TokenVectors]) -> TokenVectors:
@@ -49,15 +49,15 @@ class _Recurrent(PoolingModel):
 
     @contextmanager
     def decomposed(self) -> Iterator[None]:
-        self._is_elementary = True
+        self._is_decomposed = True
         try:
             yield
         finally:
-            self._is_elementary = False
+            self._is_decomposed = False
 
 
 class BiLSTM(_Recurrent):
-    """Word embeddings, BiLSTM layers, mean pooling; a reading task reads question and passage as one sequence.
+    """Word embeddings, BiLSTM layers, mean pooling. In a reading task, question and passage are one sequence.
 
     `mix` pools a learned mix of all layers.
     """
@@ -84,9 +84,9 @@ class BiLSTM(_Recurrent):
 
 
 class BiLSTMAttention(_Recurrent):
-    """A BiLSTM that pools by additive attention (Neely et al., 4.2), or with `attention="uniform"` by the mean.
+    """A BiLSTM that pools by additive attention (Neely et al., section 4.2).
 
-    The mean of words is what is left of attention that has nothing to say (their Table 3).
+    With `attention="uniform"` it pools by the mean: their baseline for what attention contributes (Table 3).
     """
 
     architecture: ClassVar[str] = "bilstm_attention"
@@ -113,39 +113,41 @@ class BiLSTMAttention(_Recurrent):
         )  # fmt: skip
 
 
-def _run_masked(lstm: nn.Module, inputs: TokenVectors, part: TokenMask) -> TokenVectors:
-    """Run over the marked positions alone, as if nothing else were there; zero elsewhere."""
-    kind = inputs.device.type
-    if kind in _HALVED and torch.is_autocast_enabled(kind):  # errors of half precision add up along a text
-        with torch.autocast(kind, enabled=False):
-            return _run_masked(lstm, inputs.float(), part)
-    run = _run_turned if kind == "cpu" else _run_packed
-    lengths = part.sum(-1)
-    if not (part[:, 1:] & ~part[:, :-1]).any():  # a single text, or the first of two: it begins where the row does
-        return run(lstm, inputs, lengths) * part[..., None]
-    # Marked positions first, in their order.
-    order = (~part).to(torch.int8).argsort(dim=-1, stable=True)
+def _run_masked(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) -> TokenVectors:
+    """Run over the marked positions as one sequence, without the others. Zero elsewhere."""
+    device_type = inputs.device.type
+    if device_type in _AUTOCAST_DEVICES and torch.is_autocast_enabled(
+        device_type
+    ):  # half-precision errors accumulate along a text
+        with torch.autocast(device_type, enabled=False):
+            return _run_masked(lstm, inputs.float(), mask)
+    run = _run_each_direction if device_type == "cpu" else _run_packed
+    lengths = mask.sum(-1)
+    if not (mask[:, 1:] & ~mask[:, :-1]).any():  # the marked positions are a prefix of each row
+        return run(lstm, inputs, lengths) * mask[..., None]
+    # Move the marked positions to the front, in their order.
+    order = (~mask).to(torch.int8).argsort(dim=-1, stable=True)
     outputs = run(lstm, inputs.gather(1, order[..., None].expand_as(inputs)), lengths)
-    back = order.argsort(dim=-1)
-    return outputs.gather(1, back[..., None].expand_as(outputs)) * part[..., None]
+    inverse = order.argsort(dim=-1)
+    return outputs.gather(1, inverse[..., None].expand_as(outputs)) * mask[..., None]
 
 
-def _run_turned(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
-    """Run over the first `lengths` positions of each row; what comes behind them is for the caller to drop.
+def _run_each_direction(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
+    """Run over the first `lengths` positions of each row. The caller drops the outputs after them.
 
-    Each direction by itself, on rows turned round for the second one: on the CPU torch runs packed sequences of unlike
-    lengths step by step, three times slower.
+    The directions run separately, the second one on reversed rows: on a CPU torch runs packed sequences of different
+    lengths step by step, which is three times slower.
     """
     steps = torch.arange(inputs.shape[1], device=inputs.device)
     mirrored = lengths[:, None] - 1 - steps
-    turn = torch.where(mirrored >= 0, mirrored, steps)[..., None]
-    forth = _one_direction(lstm, inputs, "")
-    back = _one_direction(lstm, inputs.gather(1, turn.expand_as(inputs)), "_reverse")
-    return torch.cat([forth, back.gather(1, turn.expand_as(back))], -1)
+    reversed_steps = torch.where(mirrored >= 0, mirrored, steps)[..., None]
+    forward_states = _one_direction(lstm, inputs, "")
+    backward_states = _one_direction(lstm, inputs.gather(1, reversed_steps.expand_as(inputs)), "_reverse")
+    return torch.cat([forward_states, backward_states.gather(1, reversed_steps.expand_as(backward_states))], -1)
 
 
 def _one_direction(lstm: nn.Module, inputs: TokenVectors, suffix: str) -> Float[Tensor, "batch token half"]:
-    weights = [getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM]
+    weights = [getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM_WEIGHTS]
     state = inputs.new_zeros(1, len(inputs), weights[1].shape[1])
     return torch.lstm(
         inputs, (state, state), weights, has_biases=True, num_layers=1, dropout=0.0, train=lstm.training,
@@ -154,34 +156,36 @@ def _one_direction(lstm: nn.Module, inputs: TokenVectors, suffix: str) -> Float[
 
 
 def _run_packed(lstm: nn.Module, inputs: TokenVectors, lengths: Int[Tensor, " batch"]) -> TokenVectors:
-    """What `_run_turned` computes, in the form that cuDNN is fast in."""
-    # A row of nothing still runs over one position.
+    """The same as `_run_each_direction` with packed sequences, which cuDNN computes fast."""
+    # Packing needs at least one position per row, even if a row has no marked position.
     packed = pack_padded_sequence(inputs, lengths.clamp_min(1).cpu(), batch_first=True, enforce_sorted=False)
-    # cuDNN has no backward pass in evaluation mode, where explanations are made.
+    # cuDNN has no backward pass in evaluation mode, which is the mode of explanations.
     with torch.backends.cudnn.flags(enabled=lstm.training or not inputs.requires_grad):
-        found = lstm(packed)[0]
-    return pad_packed_sequence(found, batch_first=True, total_length=inputs.shape[1])[0]
+        outputs = lstm(packed)[0]
+    return pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])[0]
 
 
-def _run_step_by_step(lstm: nn.Module, inputs: TokenVectors, part: TokenMask) -> TokenVectors:
-    """What `_run_masked` computes, in products, sums, sigmoids and tanhs: far slower, but each can be given a rule."""
+def _run_step_by_step(lstm: nn.Module, inputs: TokenVectors, mask: TokenMask) -> TokenVectors:
+    """The same as `_run_masked` in elementary operations: far slower, but LRP and DeepLIFT have a rule for each."""
     directions = [("", range(inputs.shape[1])), ("_reverse", range(inputs.shape[1] - 1, -1, -1))]
     outputs = []
     for suffix, order in directions:
-        into, over, *biases = (getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM)
-        gates = F.linear(inputs, into, biases[0])
-        state = cell = inputs.new_zeros(len(inputs), over.shape[1])
-        found: dict[int, Tensor] = {}
+        input_weights, recurrent_weights, *biases = (getattr(lstm, f"{name}_l0{suffix}") for name in _LSTM_WEIGHTS)
+        gates = F.linear(inputs, input_weights, biases[0])
+        state = cell = inputs.new_zeros(len(inputs), recurrent_weights.shape[1])
+        step_states: dict[int, Tensor] = {}
         for step in order:
-            here = part[:, step, None]
-            enter, forget, candidate, out = (gates[:, step] + F.linear(state, over, biases[1])).chunk(4, -1)
-            fresh = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
-            cell = torch.where(here, fresh, cell)  # outside its part, a row stays as it is
-            state = torch.where(here, out.sigmoid() * fresh.tanh(), state)
-            found[step] = torch.where(here, state, torch.zeros_like(state))
-        outputs.append(torch.stack([found[step] for step in range(inputs.shape[1])], 1))
+            is_marked = mask[:, step, None]
+            input_gate, forget_gate, candidate, output_gate = (
+                gates[:, step] + F.linear(state, recurrent_weights, biases[1])
+            ).chunk(4, -1)
+            new_cell = forget_gate.sigmoid() * cell + input_gate.sigmoid() * candidate.tanh()
+            cell = torch.where(is_marked, new_cell, cell)  # at unmarked positions the state does not change
+            state = torch.where(is_marked, output_gate.sigmoid() * new_cell.tanh(), state)
+            step_states[step] = torch.where(is_marked, state, torch.zeros_like(state))
+        outputs.append(torch.stack([step_states[step] for step in range(inputs.shape[1])], 1))
     return torch.cat(outputs, -1)
 
 
-_HALVED = ("cpu", "cuda", "mps")  # devices that know half precision
-_LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_AUTOCAST_DEVICES = ("cpu", "cuda", "mps")  # device types with half precision
+_LSTM_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

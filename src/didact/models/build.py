@@ -1,4 +1,4 @@
-"""From a name to an untrained model that fits a data set."""
+"""Untrained models for a data set, from a name."""
 
 from collections.abc import Sequence
 
@@ -25,9 +25,10 @@ def build_model(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Model:
-    """An untrained model for the data: native by spec, or a pretrained base with a new head.
+    """An untrained model for the data: a native one, or a pretrained base with a new head.
 
-    A base is a hub name, a folder, or `minilm`.
+    `spec` is a native spec such as `native(layers=2)`, or a base: a hub name, a folder, or `minilm`. The seed decides
+    the random weights; torch's generator is left as it was. A pretrained base is checked (`models.selfcheck`).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -54,11 +55,12 @@ def build_model(
             revision=revision,
             trust_remote_code=trust_remote_code,
         )
-        check_model(model)  # before it is trained for hours
+        check_model(model)  # before hours of training
         return model
 
 
 def is_native(spec: str) -> bool:
+    """True if `spec` names a native architecture, with or without options."""
     return spec in MODELS or ("(" in spec and parse_spec(spec).name in MODELS)
 
 
@@ -75,40 +77,42 @@ def native_model(
     patch: int = 8,
     reader: TextReader | None = None,
 ) -> NativeModel:
-    """An untrained native model that reads the rows. `source` and `split` name them in errors; `patch` is for images.
+    """An untrained native model that reads these rows. Draws its weights from torch's generator.
 
-    Without a `reader`, the model reads words of the rows or pieces of the base that `embeddings` names. Draws the
-    weights from torch's generator.
+    - `source` and `split` name the rows in error messages.
+    - `patch`: side of the square patches of images, in pixels.
+    - `reader`: how texts become tokens. By default words of the rows, or the tokens of the base that the option
+      `embeddings` names.
     """
     parsed = parse_spec(spec) if isinstance(spec, str) else spec
-    kind: type[NativeModel] = MODELS.load(parsed.name)
+    model_class: type[NativeModel] = MODELS.load(parsed.name)
     options = dict(parsed.options)
     patch = patch if task.is_text else options.pop("patch", patch)
-    options = checked_options(options, kind, of=f"model {parsed.name!r}")
+    options = checked_options(options, model_class, of=f"model {parsed.name!r}")
     if max_length is not None:
         options["length"] = max_length
     if not len(rows):
         raise RequestError(f"{source} has no rows in {split!r}, so there is nothing to build a model from.")
     if not task.is_text:
-        reads: Reader = _patches(rows[0], patch, source)
+        row_reader: Reader = _patch_reader(rows[0], patch, source)
     else:
-        reads = reader or _words(rows, options.get("embeddings", LEARNED))
+        row_reader = reader or _text_reader(rows, options.get("embeddings", LEARNED))
     try:
-        model = kind(task, classes, reads, **options)
+        model = model_class(task, classes, row_reader, **options)
     except TypeError as error:
         raise OptionError(f"An option of {str(spec)!r} has the wrong type: {error}") from error
     model.name, model.truncate = str(spec), truncate
     return model
 
 
-def _words(rows: Sequence[Row], embeddings: object) -> TextReader:
-    # What is no name of a base is left to the model, which says what the option takes.
+def _text_reader(rows: Sequence[Row], embeddings: object) -> TextReader:
+    # Any other value is left to the model, whose error says what the option accepts.
     if not isinstance(embeddings, str) or embeddings in (LEARNED, TEACHER, "base", ""):
         return WordTokenizer.from_rows(rows)
     return base_reader(embeddings)
 
 
-def _patches(row: Row, patch: int, source: str) -> PatchReader:
+def _patch_reader(row: Row, patch: int, source: str) -> PatchReader:
     if row.image is None or row.image.ndim != 3:
         raise OptionError(f"Row {row.id!r} of {source} has no image of height × width × channel.")
     height, width, channels = row.image.shape

@@ -1,4 +1,4 @@
-"""Word embeddings that a model takes from a pretrained base: frozen, standardised, projected to its own width."""
+"""Frozen word embeddings of a pretrained base: standardised, and projected to the width of the model that uses them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,20 +14,21 @@ from torch import Tensor, nn
 from didact.core.row import Row
 from didact.core.task import CLASSIFICATION
 from didact.errors import OptionError, UnsupportedError
-from didact.models.accelerate_hooks import whole_weights
-from didact.models.fast_tokenizer import check_fast
+from didact.models.accelerate_hooks import named_weights
+from didact.models.fast_tokenizer import check_fast_tokenizer
 from didact.models.hub import hub_errors, locate_base
 from didact.models.tokenizer import PatchReader, PieceReader, Reader
 
 LEARNED = "learned"
-TEACHER = "teacher"  # the embeddings of the model that is explained; its students read with its tokenizer
+TEACHER = "teacher"  # the embeddings of the explained model, whose tokenizer its students then use
 
 
 class FrozenWordEmbeddings(nn.Module):
-    """Looks a base's pieces up in its own table and projects them; only the projection is trained.
+    """Looks up tokens in the embedding table of a base, and projects them. Only the projection is trained.
 
-    The table is no part of the state: every model of a process that names the base shares one tensor, and a kept
-    model names the base and the table's hash. `vectors` is the table of a reader that brings its own.
+    The table is not part of the state dict: all models of a process with the same base share one tensor, and a saved
+    model records the name of the base and a hash of the table. `vectors` replaces the table of the base (for students
+    that use the embeddings of their teacher).
     """
 
     table: Tensor
@@ -40,57 +41,58 @@ class FrozenWordEmbeddings(nn.Module):
         self.project = nn.Linear(table.shape[1], width)
 
     def forward(self, tokens: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token dim"]:
-        # Each piece once, however often it stands there: a quarter off a BiLSTM's step on reviews.
-        pieces, places = tokens.unique(return_inverse=True)
-        return F.embedding(places, self.project(self.table[pieces]))
+        # Project each distinct token once: a step of a BiLSTM on reviews takes a quarter less time.
+        pieces, inverse = tokens.unique(return_inverse=True)
+        return F.embedding(inverse, self.project(self.table[pieces]))
 
 
 def word_embeddings(reader: Reader, width: int, embeddings: str) -> nn.Module:
-    """From tokens to vectors: a table of the model's own, or the frozen one of the base that `embeddings` names."""
+    """An embedding layer: learned (`embeddings="learned"`), or the frozen table of the base that `embeddings` names."""
     if embeddings == LEARNED:
         assert not isinstance(reader, PatchReader)
         return nn.Embedding(len(reader), width)
     if not isinstance(reader, PieceReader):
-        what = "images" if isinstance(reader, PatchReader) else "words of its own vocabulary"
+        units = "images" if isinstance(reader, PatchReader) else "words of its own vocabulary"
         raise OptionError(
-            f"Option 'embeddings' names the base model {embeddings!r}, whose word embeddings belong to the pieces of "
-            f"its tokenizer, but the model reads {what}. Leave the option out, or read with "
+            f"Option 'embeddings' names the base model {embeddings!r}, whose word embeddings belong to the tokens of "
+            f"its tokenizer, but the model reads {units}. Leave the option out, or read with "
             f"base_reader({embeddings!r})."
         )
     if embeddings == TEACHER and reader.vectors is None:
         raise OptionError(
-            "Option embeddings=teacher takes the word embeddings of the model that is explained, so it is for students "
-            "of a comparison. Name a base model instead: embeddings=minilm."
+            "Option embeddings=teacher uses the word embeddings of the explained model, so only students of a "
+            "comparison can have it. Name a base model instead: embeddings=minilm."
         )
     words = FrozenWordEmbeddings(embeddings, width, reader.vectors)
     if len(reader) > len(words.table):
         raise OptionError(
-            f"The reader knows {len(reader)} pieces, but the base model {embeddings!r} has embeddings of "
+            f"The reader has {len(reader)} tokens, but the base model {embeddings!r} has embeddings of only "
             f"{len(words.table)}. Read with base_reader({embeddings!r})."
         )
     return words
 
 
 def base_reader(base: str) -> PieceReader:
-    """How the base model called `base` (`minilm`, a folder, a hub name) cuts texts."""
+    """A reader that tokenizes as the base model does. `base` is `minilm`, a folder or a hub name."""
     return _reader(base, *locate_base(base))
 
 
 def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
-    """Reads as the Hugging Face model `teacher` does, with its word embeddings of the pieces that occur in `rows`.
+    """A reader that tokenizes as the Hugging Face model `teacher`, with its embeddings of the tokens in `rows`.
 
-    Dimensions are standardised over the teacher's whole vocabulary, as `standard_table` does for a base.
+    As in `standardised_embeddings`, dimensions are standardised over the whole vocabulary. Raises an `UnsupportedError`
+    if the teacher has no embedding table.
     """
     try:
         weight = teacher.model.get_input_embeddings().weight
     except (AttributeError, NotImplementedError) as error:
         raise UnsupportedError(
-            f"Students cannot read with the word embeddings of teacher {teacher.name!r}: it has no table of them. "
+            f"Students cannot use the word embeddings of teacher {teacher.name!r}: it has no embedding table. "
             "Name a base model (embeddings=minilm), or leave the option out."
         ) from error
-    if weight.device.type == "meta":  # kept elsewhere until it is needed
-        own = next(name for name, tensor in teacher.model.named_parameters() if tensor is weight)
-        weight = next(tensor for name, tensor in whole_weights(teacher.model) if name == own)
+    if weight.device.type == "meta":  # offloaded by accelerate until it is needed
+        weight_name = next(name for name, tensor in teacher.model.named_parameters() if tensor is weight)
+        weight = next(tensor for name, tensor in named_weights(teacher.model) if name == weight_name)
     reader = PieceReader.from_tokenizer(teacher.tokenizer).restricted(rows)
     assert reader.ids is not None
     with torch.inference_mode(False), torch.no_grad():
@@ -99,9 +101,9 @@ def teacher_reader(teacher: Any, rows: Sequence[Row]) -> PieceReader:
 
 
 def standardised_embeddings(base: str) -> tuple[Float[Tensor, "token dim"], str]:
-    """A base's word embeddings, each dimension with mean 0 and deviation 1 over the vocabulary, and their hash.
+    """The word embeddings of a base, standardised over the vocabulary in each dimension, and their hash.
 
-    A dimension that never changes becomes 0. Kept for the process, so that many models share one tensor.
+    A constant dimension becomes 0. Cached per process, so that models share one tensor.
     """
     return _table(base, *locate_base(base))
 
@@ -109,22 +111,23 @@ def standardised_embeddings(base: str) -> tuple[Float[Tensor, "token dim"], str]
 @lru_cache(maxsize=4)
 def _reader(base: str, source: str, stamp: tuple[int, ...]) -> PieceReader:  # noqa: ARG001 - stamp is for the cache
     # Imported here: transformers takes seconds to import, and most native models do without it.
-    from didact.models.pretrained import tokenizer_of
+    from didact.models.pretrained import load_tokenizer
 
     with hub_errors(base):
-        tokenizer = tokenizer_of(source, CLASSIFICATION, base)
-    check_fast(tokenizer, base, "Choose a base with a fast tokenizer.")
+        tokenizer = load_tokenizer(source, CLASSIFICATION, base)
+    check_fast_tokenizer(tokenizer, base, "Choose a base with a fast tokenizer.")
     return PieceReader.from_tokenizer(tokenizer)
 
 
 @lru_cache(maxsize=4)
 def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]:  # noqa: ARG001 - as above
+    """The standardised embedding table of a base and its hash, cached until the files change."""
     from transformers import AutoModel
 
     from didact.models.pretrained import quiet_transformers
 
-    # Whoever builds a model here has set a seed: what transformers draws for missing weights must not move it on, and
-    # the table must serve training even if it is first asked for while predicting.
+    # The caller has seeded torch's generator: transformers' random numbers for missing weights must not advance it. The
+    # table must also serve training if it is first loaded in inference mode.
     with (
         torch.random.fork_rng(devices=[]),
         torch.inference_mode(False),
@@ -138,7 +141,7 @@ def _table(base: str, source: str, stamp: tuple[int, ...]) -> tuple[Tensor, str]
 
 
 def _standardised(weight: Float[Tensor, "token dim"]) -> Float[Tensor, "token dim"]:
-    """Each dimension with mean 0 and deviation 1 over the vocabulary; one that never changes becomes 0."""
+    """Each dimension with mean 0 and standard deviation 1 over the vocabulary. A constant dimension becomes 0."""
     exact = weight.double()
     deviation = exact.std(0, correction=0)
     table = (exact - exact.mean(0)) / torch.where(deviation > 0, deviation, 1.0)

@@ -1,4 +1,4 @@
-"""What changes or records a pass of a Hugging Face model for a moment, and leaves the model as it was."""
+"""Temporary hooks that stop or change a forward pass of a Hugging Face model."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from didact.errors import DidactError, UnsupportedError
 
 
 def first_input(module: nn.Module, run: Callable[[], object]) -> Tensor | None:
-    """What enters the module when `run` first calls it; nothing above it is computed. None if it is not called."""
+    """The input of the module when `run` first calls it, or None if it never does. Stops the pass there."""
 
     def stop(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _Entered(args[0] if args else kwargs["hidden_states"])
@@ -24,14 +24,14 @@ def first_input(module: nn.Module, run: Callable[[], object]) -> Tensor | None:
     return None
 
 
-class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass; nothing went wrong
+class _Entered(Exception):  # noqa: N818 - carries a value out of a forward pass, and is no error
     def __init__(self, hidden: Tensor) -> None:
         super().__init__()
         self.hidden = hidden
 
 
-def no_white_box(name: str, model: PreTrainedModel, fault: str) -> UnsupportedError:
-    """The refusal of a model inside which didact cannot look, and what to do instead."""
+def unsupported_model_error(name: str, model: PreTrainedModel, fault: str) -> UnsupportedError:
+    """The error for a model that didact can only treat as a black box, with advice."""
     return UnsupportedError(
         f"Model {name!r} ({model.config.model_type}) cannot be a white box: {fault}. Wrap its predictions instead: "
         "didact.teacher_from_function(…)."
@@ -39,20 +39,22 @@ def no_white_box(name: str, model: PreTrainedModel, fault: str) -> UnsupportedEr
 
 
 @contextmanager
-def foreign_errors(name: str, model: PreTrainedModel) -> Iterator[None]:
-    """An error that a model raises on a short row becomes a refusal that quotes it."""
+def errors_as_unsupported(name: str, model: PreTrainedModel) -> Iterator[None]:
+    """Turn any error that the model raises on a short row into an `UnsupportedError` that quotes it."""
     try:
         yield
     except DidactError:
         raise
     except Exception as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise no_white_box(name, model, f"run on a short row, it raises {type(error).__name__}: {first}") from error
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
+        raise unsupported_model_error(
+            name, model, f"on a short row it raises {type(error).__name__}: {first_line}"
+        ) from error
 
 
 @contextmanager
 def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
-    """`hidden` enters the module instead of what it is called with, the first time it is called."""
+    """Replace the input of the module by `hidden` in its first call."""
     calls = 0
 
     def swap(
@@ -60,7 +62,7 @@ def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
     ) -> tuple[tuple[Any, ...], dict[str, object]]:
         nonlocal calls
         calls += 1
-        if calls > 1:  # ALBERT calls one module for all its layers
+        if calls > 1:  # ALBERT calls one module for several layers
             return args, kwargs
         return ((hidden, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": hidden})
 
@@ -70,7 +72,7 @@ def replaced_input(module: nn.Module, hidden: Tensor) -> Iterator[None]:
 
 @contextmanager
 def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
-    """`output` comes out of the module instead of the tensor it computes; what it returns beside that stays."""
+    """Replace the tensor that the module returns by `output`. Other return values stay."""
 
     def swap(_: nn.Module, __: Any, computed: Any) -> Any:
         return (output, *computed[1:]) if isinstance(computed, tuple) else output
@@ -80,5 +82,5 @@ def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
 
 
 def first_output(output: Any) -> Any:
-    """The embeddings, where a module returns more beside them: the size of a grid, the scale of a quantisation."""
+    """The first of several return values. Some embeddings also return a grid size or a quantisation scale."""
     return output[0] if isinstance(output, tuple) else output

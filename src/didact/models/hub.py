@@ -1,4 +1,4 @@
-"""Names of models: folders that must exist, and the Hugging Face hub, asked briefly and quietly."""
+"""Names of models: folders, and the Hugging Face hub with short timeouts and helpful errors."""
 
 import difflib
 import os
@@ -19,24 +19,24 @@ from didact.registry import unknown_name_message
 _PICKLED: Final = "pytorch_model.bin"
 _TRIES: Final = 2  # the first, and one retry
 _WAIT: Final = 1.0  # seconds before the retry
-_REFUSALS: Final = range(400, 500)  # the hub answered: transformers says what is wrong
+_CLIENT_ERRORS: Final = range(400, 500)  # the hub answers, and transformers reports the reason
 _LONGEST: Final = 200  # characters; the hub allows 96 for each of owner and name
-_BUSY: Final = (408, 429)
+_RETRIED_CODES: Final = (408, 429)
 
 
 def check_folder(name: str) -> None:
-    """An error at once where `name` is meant as a path and holds no model; the hub is not asked."""
+    """Raise an `UnknownNameError` if `name` is meant as a path and has no model. Sends no request to the hub."""
     folder = Path(name)
     kind = kind_at(folder)
     if kind == "folder":
         if not (folder / "config.json").is_file():
             raise UnknownNameError(
-                f"Folder {name!r} holds no model: there is no config.json in it. Name the folder that didact train "
+                f"Folder {name!r} has no model: there is no config.json in it. Name the folder that didact train "
                 "--out or save_pretrained wrote."
             )
         return
     if kind != "nothing":
-        raise UnknownNameError(f"{name!r} is a file. Name the folder of a model: the one that has a config.json.")
+        raise UnknownNameError(f"{name!r} is a file. Name the folder of a model, which contains a config.json.")
     if looks_like_path(name):
         raise UnknownNameError(
             f"There is no folder {shorten_path(name)!r}.{_nearest(folder)} Name the folder that didact train --out or "
@@ -45,7 +45,7 @@ def check_folder(name: str) -> None:
 
 
 def base_folder(name: str) -> str:
-    """Where a base model is loaded from. `minilm` comes with its package and needs no network."""
+    """The name or folder to load a base model from. `minilm` is part of a Python package and needs no network."""
     if name != "minilm":
         return name
     try:
@@ -56,7 +56,7 @@ def base_folder(name: str) -> str:
 
 
 def locate_base(base: str) -> tuple[str, tuple[int, ...]]:
-    """Where a base model is loaded from, and when a folder's files last changed: the key to what is cached of it."""
+    """The name or folder of a base model, and the modification times of a folder's files: a key for caches."""
     source = base_folder(base)
     folder = Path(source)
     files = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -64,26 +64,26 @@ def locate_base(base: str) -> tuple[str, tuple[int, ...]]:
 
 
 def looks_like_path(name: str) -> bool:
-    """Whether a name that is no folder was meant as one: no name on the hub looks so, or its parent is a folder."""
+    """True if a name that is not an existing folder is meant as one: hub names look different, or its parent exists."""
     if name.startswith((".", "~", os.sep, "/")) or name.count("/") > 1 or "\\" in name or name.endswith("/"):
         return True
     return len(name) > _LONGEST or ("/" in name and kind_at(Path(name).parent) == "folder")
 
 
 def _nearest(folder: Path) -> str:
-    """A folder of a similar name beside the one that is not there."""
+    """A hint at a folder with a similar name and the same parent."""
     if kind_at(folder.parent) != "folder":
         return ""
-    beside = sorted(entry.parent.name for entry in folder.parent.glob("*/config.json"))
-    close = difflib.get_close_matches(folder.name, beside, n=1)
-    return f" Did you mean {str(folder.parent / close[0])!r}?" if close else ""
+    neighbours = sorted(entry.parent.name for entry in folder.parent.glob("*/config.json"))
+    matches = difflib.get_close_matches(folder.name, neighbours, n=1)
+    return f" Did you mean {str(folder.parent / matches[0])!r}?" if matches else ""
 
 
-def unreachable(name: str, revision: str | None = None) -> str:
-    """Why the hub cannot be asked about a model; empty where it answers, is not needed, or must not be asked.
+def unreachable_reason(name: str, revision: str | None = None) -> str:
+    """Why the hub is unreachable; empty if it answers, or if it is not needed or not allowed (offline mode).
 
-    transformers would retry five times, half a minute, with a line for each. One request with one retry tells whether
-    to ask at all; without an answer only the local cache is looked at (`local_files_only`).
+    transformers would retry five times in half a minute, and log each attempt. One request with one retry decides
+    whether to use the hub or only the local cache (`local_files_only`).
     """
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -93,7 +93,7 @@ def unreachable(name: str, revision: str | None = None) -> str:
     try:
         url = hf_hub_url(name, "config.json", revision=revision)
     except HFValidationError:
-        return ""  # transformers says what is wrong with the name
+        return ""  # transformers reports what is wrong with the name
     reason = ""
     for attempt in range(_TRIES):
         time.sleep(_WAIT if attempt else 0)
@@ -103,17 +103,17 @@ def unreachable(name: str, revision: str | None = None) -> str:
             return ""
         except HfHubHTTPError as error:
             code = error.response.status_code
-            if code in _REFUSALS and code not in _BUSY:
+            if code in _CLIENT_ERRORS and code not in _RETRIED_CODES:
                 return ""
             reason = f"it answers with HTTP {code}"
-        except Exception as error:  # of whatever library talks to the network
+        except Exception as error:  # any network library
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
     return reason
 
 
 @contextmanager
 def quiet_hub() -> Iterator[None]:
-    """While this lasts huggingface_hub logs errors only, unless HF_HUB_VERBOSITY asks for more."""
+    """Let huggingface_hub log only errors inside the context, unless HF_HUB_VERBOSITY is set."""
     from huggingface_hub.utils import logging
 
     if os.environ.get("HF_HUB_VERBOSITY"):
@@ -129,9 +129,10 @@ def quiet_hub() -> Iterator[None]:
 
 @contextmanager
 def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
-    """Turns what transformers raises for a name it cannot find into an error that says what to do.
+    """Turn errors of transformers while it loads a model into errors with advice.
 
-    A path that is not there is refused before anything is asked. `natives`: our own architectures can be named, too.
+    A path that does not exist raises an error before any request. `natives`: whether the name could also be one of a
+    native architecture, so that the message lists them.
     """
     if not Path(name).is_dir():
         check_folder(name)
@@ -142,36 +143,36 @@ def hub_errors(name: str, *, natives: bool = True) -> Iterator[None]:
     except UnpicklingError as error:
         path = Path(name) / _PICKLED
         raise RecordError(
-            f"{str(path) if path.is_file() else f'{_PICKLED} of {name!r}'} cannot be read: it is damaged, or holds "
-            "Python objects besides tensors, which didact never loads because they can run code. Use a copy with "
-            "model.safetensors, or open the model where you trust it and save it again with save_pretrained, which "
-            "writes that format."
+            f"{str(path) if path.is_file() else f'{_PICKLED} of {name!r}'} cannot be read: it is damaged, or it "
+            "contains Python objects other than tensors, which didact never loads because they can run code. Use a "
+            "copy with model.safetensors, or load the model where you trust it and save it again with save_pretrained, "
+            "which writes that format."
         ) from error
     except OSError as error:
-        first = str(error).strip().splitlines()[0]
+        first_line = str(error).strip().splitlines()[0]
         if Path(name).is_dir():
             raise RecordError(
-                f"Folder {name!r} holds a model that cannot be opened: {first} Restore its files, or save the model "
-                "again with save_pretrained."
+                f"The model in folder {name!r} cannot be opened: {first_line} Restore its files, or save the "
+                "model again with save_pretrained."
             ) from error
-        asked = (
+        message = (
             f"{unknown_name_message('model', name, [*MODELS, 'minilm'])} It"
             if natives
             else f"There is no model {name!r}. It"
         )
         raise UnknownNameError(
-            f"{asked} is not a folder with a model, and could not be had from the Hugging Face hub: {first}"
+            f"{message} is not a folder with a model, and the Hugging Face hub did not provide it: {first_line}"
         ) from error
-    except Exception as error:  # transformers builds what config.json says, and fails in many ways
+    except Exception as error:  # transformers builds whatever config.json describes, and fails in many ways
         if "trust_remote_code" in str(error):
             raise UnsupportedError(
-                f"Model {name!r} comes with code of its own, which didact does not run unless told to: "
-                "trust_remote_code=True, --trust-remote-code. Read that code first."
+                f"Model {name!r} includes its own code. didact runs it only with trust_remote_code=True "
+                "(--trust-remote-code). Read that code first."
             ) from error
         reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
         if not isinstance(error, ValueError | RuntimeError | SafetensorError):
             reason = f"{type(error).__name__}: {reason}"
         raise UnsupportedError(
-            f"Model {name!r} cannot be opened for this task ({reason}). Its files, config.json first, may be damaged, "
-            "or made for something else."
+            f"Model {name!r} cannot be opened for this task ({reason}). Its files, above all config.json, may be "
+            "damaged or made for another purpose."
         ) from error

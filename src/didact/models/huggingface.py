@@ -1,4 +1,10 @@
-"""Hugging Face models as white boxes: from the embeddings up, with their attention, left as they were found."""
+"""The adapter of Hugging Face models: forward passes from the embeddings up that record attention.
+
+A `Model` of didact splits the forward pass in two: `encode` and `embed` turn rows into embeddings, and `run` computes
+logits from embeddings (transformers: `inputs_embeds`). Gradient methods interpolate and differentiate in between. `run`
+also records attention and hidden states (`listen`). The transformers model itself is never changed: hooks and the
+attention implementation are in place only during a forward pass.
+"""
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,25 +32,51 @@ from didact.core.model import (
 from didact.core.task import Task
 from didact.core.trace import Trace, TraceField
 from didact.errors import UnsupportedError
-from didact.models.accelerate_hooks import device_of_module, is_dispatched, outputs_in_place, whole_weights
+from didact.models.accelerate_hooks import device_of_module, is_dispatched, named_weights, outputs_in_place
 from didact.models.attention_function import recording
-from didact.models.attention_recorder import ATTENTION, AttentionRecorder, record_probabilities
-from didact.models.fast_tokenizer import check_fast, padding_token, tokenized, tokenizer_facts
-from didact.models.heads import check_architecture, class_names, fitting_task, longest_input, transformer_layers
-from didact.models.hooks import first_input, first_output, foreign_errors, no_white_box, replaced_input, replaced_output
+from didact.models.attention_recorder import ATTENTION_FIELDS, AttentionRecorder, record_probabilities
+from didact.models.fast_tokenizer import check_fast_tokenizer, padding_token, tokenize_rows, tokenizer_config
+from didact.models.heads import check_architecture, class_names, fitting_task, max_input_length, transformer_layers
+from didact.models.hooks import (
+    errors_as_unsupported,
+    first_input,
+    first_output,
+    replaced_input,
+    replaced_output,
+    unsupported_model_error,
+)
 from didact.models.images import crop_window, rgb_image
-from didact.models.pooling_position import pooled_at_last, position_weights
+from didact.models.pooling_position import pooling_at_last_token, position_weights
 
 if TYPE_CHECKING:
     from didact.models.selfcheck import AttentionSource
 
 
 class HuggingFaceModel(Model):
-    """A transformers model with its tokenizer or image processor.
+    """A transformers model with its tokenizer, or for images with its image processor.
 
-    It pools by itself where transformers would read padding (causal classifiers given embeddings), pads on the right
-    by itself, and switches the attention implementation only while it runs. Where the head pools and whether attention
-    can be recorded are measured on two short rows, the first time they matter.
+    Where it differs from a call of transformers:
+
+    - Batches are padded on the right by didact, whatever the tokenizer's `padding_side`.
+    - Causal classifiers pool the last real token. Given `inputs_embeds`, transformers would pool the last position,
+      even if that is padding.
+    - If attention is recorded or gradients are on, layers compute attention with `models.attention_function`.
+
+    Two properties are measured on two short rows at the first use (`probe`), because configurations do not state them:
+    the positions whose final hidden state the head reads (`pooling_position`), and whether attention can be recorded.
+
+    Args:
+        model: With a head for sequence classification, question answering or image classification.
+        tokenizer: A fast tokenizer, because explanations need character offsets; for images the image processor.
+        task: By default the task of the head. Classifiers of text pairs look like those of single texts.
+        classes: Names of the outputs, by default those of the configuration (`id2label`).
+        name: For messages and reports, by default `model.name_or_path`.
+        max_length: Maximum number of tokens, by default the limit of model and tokenizer.
+        truncate: Whether to truncate longer rows. By default they raise an error.
+
+    Raises:
+        UnsupportedError: If didact cannot run the architecture from its embeddings up, or the tokenizer is slow.
+        OptionError: If task, classes or max_length do not fit the model.
     """
 
     library = "huggingface"
@@ -70,24 +102,26 @@ class HuggingFaceModel(Model):
         self.task = fitting_task(model, task)
         self.classes = class_names(model, self.task, classes)
         self.truncate = truncate
-        self._reading: PoolingPosition | None = None
+        self._pooling_position: PoolingPosition | None = None
         self._attention: AttentionSource | None = None
-        self._is_measured = False
-        self.max_length = longest_input(model, tokenizer, max_length)
+        self._is_probed = False
+        self.max_length = max_input_length(model, tokenizer, max_length)
         self._layers = transformer_layers(model)
         self._first_layer = self._layers[0]
-        self._accepts = frozenset(inspect.signature(model.forward).parameters)
+        self._forward_arguments = frozenset(inspect.signature(model.forward).parameters)
         if self.task.is_text:
-            check_fast(tokenizer, self.name, "didact needs a fast tokenizer: convert it, or load the model with one.")
+            check_fast_tokenizer(
+                tokenizer, self.name, "didact needs a fast tokenizer: convert it, or load the model with one."
+            )
         else:
-            self._patch = int(model.config.patch_size)
-            with foreign_errors(self.name, self.model):
-                self._leading = self._count_leading()
+            self._patch_size = int(model.config.patch_size)
+            with errors_as_unsupported(self.name, self.model):
+                self._leading_positions = self._count_leading_positions()
 
     def _kind(self) -> str:
         return f"transformers, {type(self.model).__name__}"
 
-    # -- where it is --------------------------------------------------------------------------------------------------
+    # -- devices ------------------------------------------------------------------------------------------------------
 
     @property
     def is_dispatched(self) -> bool:  # type: ignore[override]
@@ -95,41 +129,43 @@ class HuggingFaceModel(Model):
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go and answers come back: the device of the embeddings."""
+        """The device of the embeddings: inputs are sent there, and logits are returned there."""
         return device_of_module(self.model.get_input_embeddings() if self.task.is_text else self._patch_module)
 
     @property
     def is_portable(self) -> bool:  # type: ignore[override]
-        """Other machines may have less memory than it needs."""
+        """False for a model on several devices: another machine may have less memory."""
         return not self.is_dispatched
 
     def to(self, *args: Any, **kwargs: Any) -> "HuggingFaceModel":
         if self.is_dispatched:
             raise UnsupportedError(
-                f"Model {self.name!r} is spread over devices by accelerate, and cannot be moved to one. "
-                "Load it anew with the device it is to have."
+                f"Model {self.name!r} is spread over devices by accelerate and cannot be moved to one of them. "
+                "Load it again with that device."
             )
         return super().to(*args, **kwargs)
 
     def weights(self) -> Iterable[tuple[str, Tensor]]:
-        return whole_weights(self)
+        """All weights by name, offloaded ones included."""
+        return named_weights(self)
 
     # -- rows to tensors ----------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Row]) -> Batch:
-        self.measure()
+        """Tokenize rows (or process images) into one batch on the CPU, padded on the right."""
+        self.probe()
         if not self.task.is_text:
             return self._encode_images(rows)
-        pieces = tokenized(
+        tokenized_rows = tokenize_rows(
             self.tokenizer,
             rows,
             task=self.task,
             name=self.name,
             max_length=self.max_length if self.truncate else None,
-            has_types="token_type_ids" in self._accepts,
+            has_types="token_type_ids" in self._forward_arguments,
         )
-        check_lengths([len(row.tokens) for row in pieces], self.max_length, name=self.name, unit="tokens")
-        batch = text_batch(rows, pieces, padding=padding_token(self.model.config, self.tokenizer))
+        check_lengths([len(row.tokens) for row in tokenized_rows], self.max_length, name=self.name, unit="tokens")
+        batch = text_batch(rows, tokenized_rows, padding=padding_token(self.model.config, self.tokenizer))
         check_readable(batch, self.task, name=self.name)
         return batch
 
@@ -138,32 +174,34 @@ class HuggingFaceModel(Model):
         pixels = self.tokenizer(images=images, return_tensors="pt", input_data_format="channels_last")["pixel_values"]
         if getattr(self.tokenizer, "do_center_crop", False):  # boxes cannot follow a crop
             rows = [replace(row, rationale=None) for row in rows]
-        return patch_batch(rows, pixels, patch=self._patch, leading=self._leading)
+        return patch_batch(rows, pixels, patch=self._patch_size, leading=self._leading_positions)
 
     def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """Top, left, height and width of the part of an image that remains after the processor's crop, in pixels."""
         crop = crop_window(self.tokenizer, height, width)
         return super().window(height, width) if crop is None else crop
 
-    def _count_leading(self) -> int:
-        """How many special positions ([CLS], registers) stand before the patches: asked of the model itself."""
+    def _count_leading_positions(self) -> int:
+        """The number of special positions ([CLS], registers) before the patches, from a pass over an empty image."""
         size = self.model.config.image_size
         height, width = (size, size) if isinstance(size, int) else size
         pixels = torch.zeros(1, self.model.config.num_channels, height, width, device=self.device, dtype=self.dtype)
         with eval_mode(self), torch.no_grad():
-            entering = self._entering({"pixel_values": pixels})
-        return int(entering.shape[1]) - (height // self._patch) * (width // self._patch)
+            hidden = self._first_layer_input({"pixel_values": pixels})
+        return int(hidden.shape[1]) - (height // self._patch_size) * (width // self._patch_size)
 
     # -- from the embeddings up ---------------------------------------------------------------------------------------
 
     def embed(self, batch: Batch, *, at: InputLevel = "word") -> Float[Tensor, "batch token dim"]:
+        """The embeddings of a batch: of words (or patches) for `word`, the input of the first layer for `embedding`."""
         if at == "embedding":
-            return self._entering(self._inputs(batch))
+            return self._first_layer_input(self._inputs(batch))
         if self.task.is_text:
             return first_output(self.model.get_input_embeddings()(batch.tokens))
         assert batch.pixels is not None
         patches = first_output(self._patch_module(batch.pixels.to(self.dtype)))
-        # Special positions have no word of their own: zeros stand for them, and `run` leaves them out.
-        return torch.cat([patches.new_zeros(len(batch), self._leading, patches.shape[-1]), patches], 1)
+        # Special positions have no patch embedding: their zeros keep the positions aligned, and `run` drops them.
+        return torch.cat([patches.new_zeros(len(batch), self._leading_positions, patches.shape[-1]), patches], 1)
 
     def run(
         self,
@@ -174,21 +212,33 @@ class HuggingFaceModel(Model):
         listen: Collection[TraceField] = (),
         zero_values_at: Bool[Tensor, "batch token"] | None = None,
     ) -> Trace:
-        records = bool(set(listen) & ATTENTION)
-        if records or zero_values_at is not None:
+        """Compute logits from embeddings, and record the fields of the `Trace` that `listen` names.
+
+        - `at`: which embeddings these are, as in `embed`.
+        - `listen`: `full` (attention logits), `mean` (attention logits averaged over queries), `reading`
+          (log-probabilities with which the pooling position attends), `weights` (attention probabilities), `hidden`
+          (hidden states).
+        - `zero_values_at`: positions whose value vectors are zero in every layer, for value zeroing.
+
+        Raises an `UnsupportedError` if the model does not support the requested attention.
+        """
+        records_attention = bool(set(listen) & ATTENTION_FIELDS)
+        if records_attention or zero_values_at is not None:
             self.check_attention(listen, zero_values_at)
         recorder = AttentionRecorder(
-            listen, batch, self._pooling_of(batch) if "reading" in listen else "first", zero_values_at
+            listen, batch, self._recorder_pooling(batch) if "reading" in listen else "first", zero_values_at
         )
-        # sdpa has neither attentions nor a second derivative; where nobody needs them, the model's own code is faster.
-        is_ours = records or zero_values_at is not None or torch.is_grad_enabled()
-        output = self.passed(embeddings, batch, at=at, recorder=recorder if is_ours else None, listen=listen)
-        if records and self._attention_source.is_returned:
+        # sdpa returns no attention and has no second derivative. If neither is needed, the model's own code is faster.
+        uses_recorder = records_attention or zero_values_at is not None or torch.is_grad_enabled()
+        output = self.call_transformers(
+            embeddings, batch, at=at, recorder=recorder if uses_recorder else None, listen=listen
+        )
+        if records_attention and self._attention_source.is_returned:
             record_probabilities(recorder, output.attentions, self.name)
         hidden = tuple(output.hidden_states) if "hidden" in listen else None
-        return Trace(logits=self.logits_of(output, batch), hidden=hidden, **recorder.parts())
+        return Trace(logits=self.logits_from_output(output, batch), hidden=hidden, **recorder.trace_fields())
 
-    def passed(
+    def call_transformers(
         self,
         embeddings: Float[Tensor, "batch token dim"],
         batch: Batch,
@@ -198,75 +248,87 @@ class HuggingFaceModel(Model):
         listen: Collection[TraceField] = (),
         returns_attention: bool | None = None,
     ) -> Any:
-        """What transformers gives for these embeddings; with our attention function if there is an `ear`."""
+        """Call the transformers model on embeddings, and return its output.
+
+        - `at`: what the embeddings are. `word`: word (or patch) embeddings, before positions are added; `embedding`:
+          the input of the first layer.
+        - `recorder`: if given, layers compute attention with `models.attention_function`, which feeds the recorder.
+        - `listen`: fields of the `Trace`. `hidden` sets `output_hidden_states`.
+        - `returns_attention`: sets `output_attentions`. By default only if attention cannot be recorded otherwise.
+        """
         options: dict[str, object] = {"return_dict": True, "output_hidden_states": "hidden" in listen}
         if returns_attention is None:
-            returns_attention = bool(set(listen) & ATTENTION) and self._attention_source.is_returned
+            returns_attention = bool(set(listen) & ATTENTION_FIELDS) and self._attention_source.is_returned
         if returns_attention:
             options["output_attentions"] = True
-        pools_last = self.pools_last  # measured before anything is switched
-        is_word = at == "word" and self.task.is_text
-        # Causal classifiers that are given token ids ask them where the last token is: they get embeddings.
-        by_ids = not is_word and not pools_last
-        words = None if by_ids or not self.task.is_text else embeddings if is_word else self.embed(batch)
+        pools_last = self.pools_last  # may run the model to measure it, so before hooks are in place
+        word_vectors: Tensor | None = None  # then the model gets token ids or pixels, and a hook puts in the embeddings
+        if self.task.is_text and at == "word":
+            word_vectors = embeddings
+        elif self.task.is_text and pools_last:
+            # Given token ids, a causal classifier searches them for the last token, and undoes our pooling.
+            word_vectors = self.embed(batch)
         with ExitStack() as stack:
             if recorder is not None:
                 stack.enter_context(recording(self.model, recorder))
             if pools_last:
-                stack.enter_context(pooled_at_last(self.model, batch))
+                stack.enter_context(pooling_at_last_token(self.model, batch))
             if at == "embedding":
                 stack.enter_context(replaced_input(self._first_layer, embeddings))
             elif not self.task.is_text:
-                stack.enter_context(replaced_output(self._patch_module, embeddings[:, self._leading :]))
+                stack.enter_context(replaced_output(self._patch_module, embeddings[:, self._leading_positions :]))
             stack.enter_context(outputs_in_place(self.model))
-            return self.model(**self._inputs(batch, words), **options)
+            return self.model(**self._inputs(batch, word_vectors), **options)
 
-    def plain(self, batch: Batch) -> Float[Tensor, "batch *output"]:
-        """The logits of transformers itself for rows of one length, from token ids or pixels alone."""
+    def reference_logits(self, batch: Batch) -> Float[Tensor, "batch *output"]:
+        """Logits of an unmodified call, from token ids or pixels alone. The rows must be equally long (no mask)."""
         inputs = self._inputs(batch)
         inputs.pop("attention_mask", None)
         with outputs_in_place(self.model):
-            return self.logits_of(self.model(**inputs, return_dict=True), batch)
+            return self.logits_from_output(self.model(**inputs, return_dict=True), batch)
 
-    def logits_of(self, output: Any, batch: Batch) -> Float[Tensor, "batch *output"]:
-        logits = self.task.head_logits(output).to(batch.device)  # of a spread model it may be elsewhere
+    def logits_from_output(self, output: Any, batch: Batch) -> Float[Tensor, "batch *output"]:
+        """The logits in an output of transformers. Of span prediction: -inf where no answer can be."""
+        logits = self.task.head_logits(output).to(batch.device)  # accelerate may return them on another device
         return self.task.token_logits(logits, batch) if self.task.is_per_token else logits
 
     def self_check(self) -> None:
+        """Raise an `UnsupportedError` if the answers differ from those of transformers on two short rows."""
         from didact.models.selfcheck import check_model
 
         check_model(self)
 
-    # -- what is measured ---------------------------------------------------------------------------------------------
+    # -- measured properties ------------------------------------------------------------------------------------------
 
-    def measure(self) -> None:
-        """Measure where the head pools and whether attention is recorded, once.
+    def probe(self) -> None:
+        """Measure the pooling position and whether attention can be recorded, once.
 
-        Rows are encoded before a method puts hooks or derivatives of its own into the model; later would be too late.
+        `encode` calls this, because explanation methods add their hooks and gradients after encoding.
         """
-        if self._is_measured:
+        if self._is_probed:
             return
-        self._is_measured = True  # the rows to measure with are encoded, too
+        self._is_probed = True  # measuring also encodes rows
         try:
             assert self.pooling_position
             assert self._attention_source
         except BaseException:
-            self._is_measured = False
+            self._is_probed = False
             raise
 
     @property
     def pooling_position(self) -> PoolingPosition:  # type: ignore[override]
-        """Where the head pools, measured on two short rows; a task per token is read at every token."""
+        """Where the head pools, measured on two short rows. Heads with logits per token read every position."""
         if self.task.is_per_token:
             return "first"
-        if self._reading is None:
-            from didact.models.selfcheck import measured_reading
+        if self._pooling_position is None:
+            from didact.models.selfcheck import measure_pooling_position
 
-            self._reading = measured_reading(self)
-        return self._reading
+            self._pooling_position = measure_pooling_position(self)
+        return self._pooling_position
 
     @property
     def pools_last(self) -> bool:
+        """True if the head reads the last real token, as in causal classifiers."""
         return not self.task.is_per_token and self.pooling_position == "last"
 
     @property
@@ -279,80 +341,91 @@ class HuggingFaceModel(Model):
 
     @property
     def attention(self) -> Collection[Attention]:
+        """What `listen` may request of attention; `values` stands for `zero_values_at`. Empty without attention."""
         if self._attention_source.fault is not None:
             return ()
         return ("mean", "reading", "full", "weights") if self._attention_source.is_returned else super().attention
 
     @property
     def attention_fault(self) -> str:
+        """Why attention is missing, as the end of an error message."""
         fault = self._attention_source.fault or (
-            "it computes attention without transformers' attention interface, so its values cannot be changed"
+            "it does not use transformers' attention interface, so its value vectors cannot be changed"
         )
         return f"whose attention ({self.model.config.model_type}) cannot be used: {fault}"
 
     def pooling_weights(self, batch: Batch) -> Float[Tensor, "batch token"]:
+        """How much of the head's input comes from each position; sums to 1 per row."""
         if self.pooling_position not in ("measured", "unknown"):
             return super().pooling_weights(batch)
         weights = None
         if self.pooling_position == "measured":
             with torch.no_grad():
-                words = self.embed(batch)
+                word_vectors = self.embed(batch)
             weights = position_weights(
-                self.model, self._layers[-1], lambda: self.logits_of(self.passed(words, batch), batch)
+                self.model,
+                self._layers[-1],
+                lambda: self.logits_from_output(self.call_transformers(word_vectors, batch), batch),
             )
         if weights is None:
             raise UnsupportedError(
-                f"Where {self.name!r} ({self.model.config.model_type}) pools its states cannot be measured: its head "
-                "has no gradient. Choose attention_all, attention_last, or a method that needs predictions only."
+                f"The pooling position of {self.name!r} ({self.model.config.model_type}) cannot be measured, because "
+                "its head has no gradient. Choose attention_all, attention_last, or a method that needs only "
+                "predictions."
             )
         return weights.to(batch.device, self.dtype)
 
-    def _pooling_of(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
+    def _recorder_pooling(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
+        """The pooling position as the recorder takes it: by name, or measured for this batch."""
         return (
             self.pooling_weights(batch) if self.pooling_position in ("measured", "unknown") else self.pooling_position
         )
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
+        """The keyword arguments of `model.forward`, with `inputs_embeds` if embeddings are given."""
         if batch.pixels is not None:
             return {"pixel_values": batch.pixels.to(self.dtype)}
         inputs: dict[str, object] = {"input_ids": batch.tokens} if embeddings is None else {"inputs_embeds": embeddings}
         inputs["attention_mask"] = batch.mask.long()
         if batch.types is not None:
             inputs["token_type_ids"] = batch.types
-        if "use_cache" in self._accepts:
+        if "use_cache" in self._forward_arguments:
             inputs["use_cache"] = False
         return inputs
 
-    def _entering(self, inputs: dict[str, object]) -> Tensor:
-        """What enters the first layer; nothing above it is computed."""
+    def _first_layer_input(self, inputs: dict[str, object]) -> Tensor:
+        """The input of the first layer. The layers themselves are not computed."""
         hidden = first_input(self._first_layer, lambda: self.model(**inputs))
         if hidden is not None:
             return hidden.to(self.device)
-        fault = "it does not call its first layer as a module, so nothing can enter there"
-        raise no_white_box(self.name, self.model, fault)
+        fault = "it does not call its first layer as a module, so its input cannot be replaced"
+        raise unsupported_model_error(self.name, self.model, fault)
 
     @property
     def layers_in_order(self) -> Sequence[nn.Module]:
+        """The transformer layers, each module once."""
         return self._layers
 
     def special_token_id(self, name: str) -> int:
+        """The id of the `pad`, `mask` or `unk` token, as a baseline."""
         token = getattr(self.tokenizer, f"{name}_token_id", None)
         if token is None:
             raise UnsupportedError(
-                f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."
+                f"Baseline {name!r} needs a token that model {self.name!r} does not have. Choose baseline 'zero'."
             )
         return int(token)
 
     def token_name(self, token: int) -> str:
         return str(self.tokenizer.convert_ids_to_tokens(token))
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
+    # -- description and files ----------------------------------------------------------------------------------------
 
     def facts(self) -> Mapping[str, object]:
+        """Everything beside the weights that decides an output. Part of fingerprints."""
         config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
         return {
             "config": config,
-            "tokenizer": tokenizer_facts(self.tokenizer),
+            "tokenizer": tokenizer_config(self.tokenizer),
             "task": self.task.name,
             "classes": self.classes,
             "max_length": self.max_length,

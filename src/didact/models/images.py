@@ -1,4 +1,4 @@
-"""Images as an image processor of transformers takes them, and what it leaves of them."""
+"""Images for an image processor of transformers, and the part of an image that remains after its crop."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from didact.errors import ShapeError
 
 
 def rgb_image(row: Row, model: str) -> np.ndarray:
-    """The image with three channels; grey ones are repeated."""
+    """The image of a row with three channels; a grey channel is repeated."""
     if row.image is None:
         raise ShapeError(f"Model {model!r} reads images, and some rows have none.")
     if row.image.ndim != 3 or row.image.shape[2] not in (1, 3):
@@ -20,17 +20,17 @@ def rgb_image(row: Row, model: str) -> np.ndarray:
 
 
 def crop_window(processor: Any, height: int, width: int) -> tuple[float, float, float, float] | None:
-    """Top, left, height and width, in pixels of the raw image, of what a centre crop leaves; None without a crop."""
+    """Top, left, height and width of the centre crop, in pixels of the raw image. None without a crop."""
     if not getattr(processor, "do_center_crop", False):
         return None
     size, crop = dict(processor.size), dict(processor.crop_size)
-    down = across = 1.0
+    vertical_scale = horizontal_scale = 1.0
     if processor.do_resize:
         shortest = size.get("shortest_edge")
-        down, across = (
+        vertical_scale, horizontal_scale = (
             (shortest / min(height, width),) * 2
             if shortest is not None
             else (size["height"] / height, size["width"] / width)
         )
-    tall, wide = crop["height"] / down, crop["width"] / across
-    return (height - tall) / 2, (width - wide) / 2, tall, wide
+    window_height, window_width = crop["height"] / vertical_scale, crop["width"] / horizontal_scale
+    return (height - window_height) / 2, (width - window_width) / 2, window_height, window_width

@@ -1,4 +1,4 @@
-"""From a name, a folder or a live model to a teacher."""
+"""`load_teacher`: a teacher from a name, a folder, a live model or a pipeline."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from transformers import Pipeline, PreTrainedModel
 
 RECORD = "didact.json"
-RECORD_VERSION = 1  # of its schema
-WEIGHTS = "weights"  # the entry of that file with a SHA-256 of each file of weights
+RECORD_VERSION = 1  # version of its schema
+WEIGHTS = "weights"  # its entry with a SHA-256 hash of each file of weights
 _RESTORE = "Train the model again, or restore the file."
 _DEVICES = "cpu, cuda, cuda:1 and so on, mps"
-_BRIEF = 120  # characters of what torch says that people want to read
+_MAX_REASON_LENGTH = 120  # characters; longer messages of torch are replaced
 
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """What a model is to answer and how much it may read; None where the model itself says it."""
+    """The task, classes and length to load a model with. None: as the model itself says."""
 
     task: Task | None
     classes: Sequence[str] | None
@@ -56,85 +56,98 @@ def load_teacher(
     trust_remote_code: bool = False,
     check: bool = True,
 ) -> Teacher:
-    """A teacher from a folder, a hub name, a live `(model, tokenizer)` pair, a pipeline, or `human`.
+    """Load a teacher.
 
-    A pipeline is one of transformers for text classification. A live pair or pipeline is left as it was found: its
-    mode, device, attention and gradients; of a compiled model, the one inside answers. A teacher is returned as it is.
-    `device="auto"` spreads a Hugging Face model over all there is, for one that no device holds whole (accelerate).
-    `check` compares a Hugging Face model's answers, embeddings and attention with transformers' own on two short rows
-    and refuses a model that would be explained wrongly; `check=False` skips it, at your own risk.
-    `task` and `classes` are only needed where the model does not say: a classifier of text pairs looks like one of
-    single texts.
+    Args:
+        source: A folder, a name on the Hugging Face hub, a live `(model, tokenizer)` pair, a text-classification
+            pipeline of transformers, `human`, or a teacher, which is returned as it is. A live model keeps its mode,
+            device, attention implementation and gradients. Of a compiled model, the original is used.
+        task: Only needed if the model does not say: a classifier of text pairs looks like one of single texts.
+        classes: Names of the outputs, by default those of the model.
+        device: Where to load a model by name. `auto` distributes a Hugging Face model over all devices (accelerate).
+        max_length: Maximum number of tokens, by default the model's.
+        truncate: Whether to truncate longer rows instead of raising an error.
+        revision: Branch, tag or commit on the hub.
+        trust_remote_code: Whether to run code that comes with the model.
+        check: Compare answers, embeddings and attention with those of transformers on two short rows, and refuse a
+            model that would be explained wrongly. False skips this at your own risk.
+
+    Raises:
+        OptionError: If an option does not fit the source.
+        UnknownNameError: If there is no such model.
+        UnsupportedError: If the model is of an unsupported kind, or fails the check.
     """
     if max_length is not None and (not isinstance(max_length, int) or max_length < 1):
-        raise OptionError(f"max_length (--max-length) must be a whole number >= 1, not {max_length!r}.")
+        raise OptionError(f"max_length (--max-length) must be an integer >= 1, got {max_length!r}.")
     if task is not None and not isinstance(task, str | Task):
-        raise OptionError(f"task must be the name of a task, not {task!r}.")
+        raise OptionError(f"task must be the name of a task, got {task!r}.")
     check_class_names(classes)
-    kind = task_named(task) if isinstance(task, str) else task
-    wanted = HeadOptions(kind, classes, max_length, truncate)
-    source = _live_pair(source)
+    parsed_task = task_named(task) if isinstance(task, str) else task
+    head_options = HeadOptions(parsed_task, classes, max_length, truncate)
+    source = _unwrapped(source)
     if isinstance(source, tuple):
         if device is not None:
             raise OptionError(
-                "A live model stays where it is: move it yourself, model.to(device), and leave device out."
+                "A live model stays on its device. Move it yourself, model.to(device), and leave device out."
             )
-        pair = _from_pair(source, wanted)
-        return _checked(pair) if check else pair
+        model = _from_pair(source, head_options)
+        return _self_checked(model) if check else model
     if not isinstance(source, str | Path):
         if isinstance(source, Predictor):
             if device is not None:
                 raise OptionError(
-                    f"The teacher {source.name!r} is open already and computes where it does: leave device out, and "
-                    "move a model yourself, teacher.to(device)."
+                    f"The teacher {source.name!r} is already loaded and stays on its device. Leave device out, or move "
+                    "the teacher yourself: teacher.to(device)."
                 )
             return as_teacher(source)
         raise OptionError(
-            f"A teacher cannot be made of {type(source).__name__}. Give a folder, a hub name, a (model, tokenizer) "
-            "pair, a text-classification pipeline, or wrap a function: didact.teacher_from_function(…)."
+            f"{type(source).__name__} cannot be a teacher. Pass a folder, a hub name, a (model, tokenizer) pair, a "
+            "text-classification pipeline, or wrap a function: didact.teacher_from_function(…)."
         )
     if str(source) == "human":
-        if kind is None:
-            raise OptionError("The teacher 'human' needs its task, and the classes if it has any: task=…, classes=….")
-        return HumanTeacher(kind, classes)
-    spread = str(device) == AUTO
-    if spread:
+        if parsed_task is None:
+            raise OptionError("The teacher 'human' needs task=…, and classes=… if the task has classes.")
+        return HumanTeacher(parsed_task, classes)
+    dispatch = str(device) == AUTO
+    if dispatch:
         check_accelerate()
-    target = None if device is None or spread else checked_device(device)
-    teacher = _kept(str(source), wanted, spread=spread, revision=revision, trust_remote_code=trust_remote_code)
-    teacher = teacher if target is None else teacher.to(target)
-    return _checked(teacher) if check else teacher
+    torch_device = None if device is None or dispatch else checked_device(device)
+    teacher = _load_saved(
+        str(source), head_options, dispatch=dispatch, revision=revision, trust_remote_code=trust_remote_code
+    )
+    teacher = teacher if torch_device is None else teacher.to(torch_device)
+    return _self_checked(teacher) if check else teacher
 
 
-def _from_pair(pair: tuple[Any, ...], wanted: HeadOptions) -> Model:
+def _from_pair(pair: tuple[Any, ...], head_options: HeadOptions) -> Model:
     """A live model with its tokenizer as a teacher."""
     from transformers import PreTrainedModel
 
     from didact.models.huggingface import HuggingFaceModel
 
     if len(pair) != 2 or not isinstance(pair[0], PreTrainedModel):
-        raise OptionError("A live pair is (model, tokenizer), with a transformers model.")
-    return HuggingFaceModel(*pair, **vars(wanted))
+        raise OptionError("A live pair must be (model, tokenizer), with a transformers model.")
+    return HuggingFaceModel(*pair, **vars(head_options))
 
 
-def _checked(model: Model) -> Model:
-    """The model, if what didact computes in it is what it answers."""
+def _self_checked(model: Model) -> Model:
+    """The model, after its `self_check`, which raises an error if didact would compute other answers."""
     model.self_check()
     return model
 
 
-def _live_pair(source: Any) -> Any:
-    """A pipeline as its model and tokenizer, a compiled model as the one inside; a bare model is refused."""
+def _unwrapped(source: Any) -> Any:
+    """A pipeline as (model, tokenizer), a compiled model as its original. A model without tokenizer raises an error."""
     if isinstance(source, tuple) and source:
-        return plain_model(source[0]), *source[1:]
+        return uncompiled_model(source[0]), *source[1:]
     if isinstance(source, str | Path | tuple) or "transformers" not in sys.modules:
         return source
-    source = plain_model(source)
+    source = uncompiled_model(source)
     from transformers import Pipeline, PreTrainedModel
 
     if isinstance(source, PreTrainedModel):
         raise OptionError(
-            f"A {type(source).__name__} cannot be a teacher by itself: it reads tokens, and rows are texts. Give it "
+            f"A {type(source).__name__} cannot be a teacher by itself: it reads tokens, and rows are texts. Pass it "
             "with its tokenizer (or image processor): load_teacher((model, tokenizer))."
         )
     if not isinstance(source, Pipeline):
@@ -142,49 +155,50 @@ def _live_pair(source: Any) -> Any:
     if source.task != "text-classification":
         raise UnsupportedError(
             f"A pipeline for {source.task!r} cannot be a teacher; one for 'text-classification' can. If its model has "
-            "a head for one of our tasks, give the two: load_teacher((pipeline.model, pipeline.tokenizer))."
+            "a head for a task of didact, pass both: load_teacher((pipeline.model, pipeline.tokenizer))."
         )
-    return plain_model(source.model), source.tokenizer
+    return uncompiled_model(source.model), source.tokenizer
 
 
-def plain_model(model: Any) -> Any:
-    """The model that `torch.compile` wrapped, whose compiled graph passes our attention by; others unchanged."""
-    inside = getattr(model, "_orig_mod", None)
-    return inside if type(model).__name__ == "OptimizedModule" and isinstance(inside, nn.Module) else model
+def uncompiled_model(model: Any) -> Any:
+    """The original of a compiled model, whose graph would bypass our attention function; other models unchanged."""
+    original = getattr(model, "_orig_mod", None)
+    return original if type(model).__name__ == "OptimizedModule" and isinstance(original, nn.Module) else model
 
 
-def _kept(source: str, wanted: HeadOptions, *, spread: bool, **options: Any) -> Model:
+def _load_saved(source: str, head_options: HeadOptions, *, dispatch: bool, **options: Any) -> Model:
+    """Load a model by name or folder: a native one, or one of transformers. Checks the checksums of its weights."""
     record = read_record(Path(source))
     if not record:
         check_folder(source)  # before transformers is imported, which takes seconds
     _check_weights(Path(source), record.pop(WEIGHTS, {}))
     if record.get("kind") == "native":
-        if spread:
+        if dispatch:
             raise OptionError(
-                f"Device 'auto' spreads Hugging Face models that one device cannot hold; {source!r} is a small native "
-                "one. Name its device: cpu, cuda or mps."
+                f"Device 'auto' spreads Hugging Face models over several devices, and {source!r} is a small native "
+                "model. Name its device: cpu, cuda or mps."
             )
         model: Model = load_native(Path(source))
-        _check_native(model, source, wanted)
-        model.max_length = wanted.max_length or model.max_length
-        model.truncate = model.truncate or wanted.truncate
+        _check_native(model, source, head_options)
+        model.max_length = head_options.max_length or model.max_length
+        model.truncate = model.truncate or head_options.truncate
     else:
-        from didact.models.pretrained import trained
+        from didact.models.pretrained import load_trained
 
-        wanted = replace(
-            wanted,
-            task=wanted.task or (task_named(record["task"]) if "task" in record else None),
-            max_length=wanted.max_length or record.get("max_length"),
-            truncate=wanted.truncate or bool(record.get("truncate")),
+        head_options = replace(
+            head_options,
+            task=head_options.task or (task_named(record["task"]) if "task" in record else None),
+            max_length=head_options.max_length or record.get("max_length"),
+            truncate=head_options.truncate or bool(record.get("truncate")),
         )
-        model = trained(source, wanted, spread=spread, **options)
+        model = load_trained(source, head_options, dispatch=dispatch, **options)
     model.name = source
     model.record = record
     return model
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """What `didact train` wrote about a model; empty for models from elsewhere."""
+    """The record that `didact train` wrote beside a model. Empty for other models."""
     path = folder / RECORD
     if kind_at(folder) == "folder":
         check_readable(folder)
@@ -192,7 +206,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         return {}
     try:
         return load_document(path, RECORD_VERSION, _without_version, advice=_RESTORE)
-    except FileNotFoundError:  # removed meanwhile
+    except FileNotFoundError:  # removed in the meantime
         return {}
 
 
@@ -201,59 +215,61 @@ def _without_version(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def _check_weights(folder: Path, stored: Mapping[str, str]) -> None:
-    """An error if a file of weights is not the one that was saved. A missing file is named by whoever opens it."""
+    """Raise an error if the checksum of a file of weights has changed. Missing files raise when they are loaded."""
     for name, checksum in stored.items():
         path = folder / name
         if kind_at(path) == "file":
             check_readable(path)
             if hash_of_file(path) != checksum:
-                raise damaged_error(path, f"its checksum is not the one in {RECORD}", _RESTORE)
+                raise damaged_error(path, f"its checksum differs from the one in {RECORD}", _RESTORE)
 
 
 def checked_device(device: str | torch.device) -> torch.device:
-    """The device, if this machine and this build of torch have it."""
-    found = parse_device(device)
+    """The device, after a test that this machine and this build of torch have it. Else raises an `OptionError`."""
+    parsed = parse_device(device)
     try:
-        torch.empty(0, device=found)
+        torch.empty(0, device=parsed)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = str(error).strip().partition("\n")[0].rstrip(".")
-        # Of a kind of device that this build does not have, torch says at length what might be wrong with torch.
-        said = said if len(said) < _BRIEF else "this machine, or this build of torch, has none"
-        raise OptionError(f"Device {str(device)!r} cannot be used here: {said}. Leave it out for the CPU.") from error
-    return found
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        # For a device type that it was not built with, torch prints a long text about its installation.
+        reason = reason if len(reason) < _MAX_REASON_LENGTH else "this machine or this build of torch does not have it"
+        raise OptionError(f"Device {str(device)!r} cannot be used here: {reason}. Leave it out for the CPU.") from error
+    return parsed
 
 
 def parse_device(device: str | torch.device) -> torch.device:
-    """The device of that name, wherever it may be."""
+    """The device of that name, whether or not this machine has it."""
     if str(device) == AUTO:
         raise OptionError(
-            "Device 'auto' spreads a finished model over several devices; what is trained needs one. Name it: cpu, "
+            "Device 'auto' spreads a trained model over several devices, but training needs one. Name it: cpu, "
             "cuda or mps."
         )
     try:
-        found = torch.device(device)
+        parsed = torch.device(device)
     except RuntimeError as error:
         raise OptionError(
-            f"Device {str(device)!r} cannot be used here: there is no such thing. Leave it out for the CPU; known are "
-            f"{_DEVICES}."
+            f"Device {str(device)!r} cannot be used here: there is no such device. Leave it out for the CPU, or name "
+            f"one of {_DEVICES}."
         ) from error
-    if found.type == "meta":
-        raise OptionError("Device 'meta' cannot be used here: it keeps no numbers. Leave it out for the CPU.")
-    return torch.device("cpu") if found.type == "cpu" else found  # there is one, whatever its number
+    if parsed.type == "meta":
+        raise OptionError("Device 'meta' cannot be used here: it stores no numbers. Leave it out for the CPU.")
+    return torch.device("cpu") if parsed.type == "cpu" else parsed  # there is only one, so its index does not matter
 
 
 def default_device() -> str:
-    """The one that torch would choose: the first accelerator, else the CPU."""
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return "cpu" if found is None else found.type
+    """The device type that torch prefers: the accelerator if there is one, else the CPU."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return "cpu" if accelerator is None else accelerator.type
 
 
-def _check_native(model: Model, source: str, wanted: HeadOptions) -> None:
-    """A native model knows its task, classes and length: what is asked must fit them."""
-    if wanted.task is not None and wanted.task != model.task:
-        raise OptionError(f"Model {source!r} does {model.task}, not {wanted.task}.")
-    if wanted.classes is not None and tuple(wanted.classes) != model.classes:
-        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(wanted.classes)}.")
-    length = wanted.max_length
+def _check_native(model: Model, source: str, head_options: HeadOptions) -> None:
+    """Raise an `OptionError` if the requested task, classes or length do not fit a saved native model."""
+    if head_options.task is not None and head_options.task != model.task:
+        raise OptionError(f"The task of model {source!r} is {model.task}, not {head_options.task}.")
+    if head_options.classes is not None and tuple(head_options.classes) != model.classes:
+        raise OptionError(f"Model {source!r} has the classes {model.classes}, not {tuple(head_options.classes)}.")
+    length = head_options.max_length
     if length is not None and not 1 <= length <= model.max_length:
-        raise OptionError(f"max_length {length} was asked for; model {source!r} reads 1 to {model.max_length}.")
+        raise OptionError(
+            f"max_length {length} does not suit model {source!r}, which reads 1 to {model.max_length} tokens."
+        )

@@ -1,4 +1,4 @@
-"""What all native models share: how they read rows, answer, and are kept."""
+"""The base class of native models: reading rows, checking options, saving and loading."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,30 +23,30 @@ UNIFORM: Final = "uniform"
 
 
 class NativeModel(Model):
-    """A small model of our own. Its options are the keyword arguments it was built with."""
+    """A small model of didact's own. `options` are the keyword arguments that it was built with."""
 
     library = "native"
 
     architecture: ClassVar[str]
-    version: ClassVar[int] = 1  # part of every key: raise it when the same options and weights give other numbers
+    version: ClassVar[int] = 1  # part of every key: increase it if the same options and weights give other numbers
 
     def __init__(self, task: Task, classes: Sequence[str] | None, reader: Reader, **options: Any) -> None:
         super().__init__()
-        if not _does(self.architecture, task):
-            able = [name for name in MODELS if _does(name, task)]
+        if not _supports(self.architecture, task):
+            alternatives = [name for name in MODELS if _supports(name, task)]
             raise UnsupportedError(
-                f"Model {self.architecture!r} cannot do {task}. Choose {' or '.join(map(repr, able))}, "
+                f"Model {self.architecture!r} does not support {task}. Choose {' or '.join(map(repr, alternatives))}, "
                 "or a Hugging Face model."
             )
         if type(self).__module__.startswith("didact."):
             for name, value in options.items():
                 _check_option(self.architecture, name, value)
-        else:  # of another package: what its annotations say
+        else:  # of another package: its annotations define the types
             check_option_types(options, type(self), of=f"model {self.architecture!r}")
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
-        # Learned attention goes without saying: models kept before there was a choice are still known by their hash.
+        # The default is left out, so that models saved before this option existed keep their fingerprint.
         self.options = {name: value for name, value in options.items() if (name, value) != ("attention", LEARNED)}
         self.name = self.architecture
         self.outputs = task.width(self.classes)
@@ -57,7 +57,7 @@ class NativeModel(Model):
 
     @property
     def is_portable(self) -> bool:  # type: ignore[override]
-        """Other machines may not have the folder of its embeddings."""
+        """False if the embeddings come from a local folder, which another machine may not have."""
         words = getattr(self, "words", None)
         return not (isinstance(words, FrozenWordEmbeddings) and Path(words.base).is_dir())
 
@@ -65,23 +65,25 @@ class NativeModel(Model):
         return f"native, {self.architecture}"
 
     def encode(self, rows: Sequence[Row]) -> Batch:
+        """Rows as one batch on the CPU. Raises an error for rows with the wrong number of texts, or too long."""
         if isinstance(self.reader, PatchReader):
             return self.reader.encode(rows)
         allowed = range(self.task.fewest_texts, len(self.task.segments) + 1)
         wrong = next((row for row in rows if len(row.texts) not in allowed), None)
         if wrong is not None:
             raise ShapeError(
-                f"Model {self.name!r} does {self.task}, which reads {' and '.join(self.task.segments)}; "
+                f"The task of model {self.name!r} is {self.task}, which reads {' and '.join(self.task.segments)}; "
                 f"row {wrong.id!r} has {len(wrong.texts)} texts."
             )
-        batch = self.reader.encode(rows, longest=self.max_length if self.truncate else None)
+        batch = self.reader.encode(rows, max_length=self.max_length if self.truncate else None)
         unit = "tokens" if isinstance(self.reader, PieceReader) else "words (with special tokens)"
         check_lengths(batch.lengths.tolist(), self.max_length, name=self.name, unit=unit)
         check_readable(batch, self.task, name=self.name)
         return batch
 
     def facts(self) -> Mapping[str, object]:
-        facts = {
+        """Everything beside the weights that decides an output. `save` writes it as config.json."""
+        config = {
             "architecture": self.architecture,
             "options": self.options,
             "task": self.task.name,
@@ -90,10 +92,10 @@ class NativeModel(Model):
             "truncate": self.truncate,
             "max_length": self.max_length,
         }
-        if self.version != 1:  # models of version 1 are described as before there were versions
-            facts |= {"version": self.version}
+        if self.version != 1:  # left out for version 1, as before there were versions
+            config |= {"version": self.version}
         words = getattr(self, "words", None)
-        return facts | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else facts
+        return config | {"table": words.hash} if isinstance(words, FrozenWordEmbeddings) else config
 
     words: nn.Module
     layers: nn.ModuleList
@@ -108,7 +110,7 @@ class NativeModel(Model):
         token = self.reader.special_token_id(name)
         if token is None:
             raise UnsupportedError(
-                f"Baseline {name!r} was asked for, but {self.name!r} has no such token. Choose baseline 'zero'."
+                f"Baseline {name!r} needs a token that model {self.name!r} does not have. Choose baseline 'zero'."
             )
         return token
 
@@ -124,11 +126,11 @@ class NativeModel(Model):
 
 
 def load_native(folder: Path) -> NativeModel:
-    """The native model kept in a folder."""
+    """Load a native model from a folder, in evaluation mode. Raises a `RecordError` if a file is missing or damaged."""
     try:
-        facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        _check_facts(facts)
-        model = build_native(facts)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        _check_config(config)
+        model = build_native(config)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(
             f"{folder / 'config.json'} is missing or damaged ({error}). Train the model again."
@@ -140,87 +142,89 @@ def load_native(folder: Path) -> NativeModel:
     return model.eval()
 
 
-def build_native(facts: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
-    """A model with these `facts`, and weights drawn from torch's generator.
+def build_native(config: Mapping[str, Any], vectors: Tensor | None = None) -> NativeModel:
+    """A model as described by `config` (see `facts`), with random weights from torch's generator.
 
-    `vectors` are the frozen word embeddings of a student that reads with those of its teacher.
+    `vectors`: frozen word embeddings of a student that uses those of its teacher.
     """
-    kind: type[NativeModel] = MODELS.load(facts["architecture"])
-    reader = reader_from(facts["reader"])
+    model_class: type[NativeModel] = MODELS.load(config["architecture"])
+    reader = reader_from(config["reader"])
     if vectors is not None and isinstance(reader, PieceReader):
         reader = replace(reader, vectors=vectors)
-    model = kind(task_named(facts["task"]), facts["classes"], reader, **facts["options"])
-    model.truncate = facts["truncate"]
-    model.max_length = facts.get("max_length", model.max_length)
+    model = model_class(task_named(config["task"]), config["classes"], reader, **config["options"])
+    model.truncate = config["truncate"]
+    model.max_length = config.get("max_length", model.max_length)
     words = getattr(model, "words", None)
-    if isinstance(words, FrozenWordEmbeddings) and words.hash != facts.get("table"):
+    if isinstance(words, FrozenWordEmbeddings) and words.hash != config.get("table"):
         raise RecordError(
-            f"A {model.architecture!r} was built on the word embeddings of {words.base!r}, table "
-            f"{facts.get('table')}, which have changed since (now {words.hash}). Put that base back where it was, or "
-            "train the model again."
+            f"A {model.architecture!r} was trained with the word embeddings of {words.base!r} (hash "
+            f"{config.get('table')}), which have changed since (now {words.hash}). Restore that base, or train the "
+            "model again."
         )
     return model
 
 
-def _does(architecture: str, task: Task) -> bool:
-    """Whether the architecture lists the task, or one that resembles it."""
-    listed = MODELS[architecture].tasks
-    return task.name in listed or any(name in listed and task.resembles(other) for name, other in TASKS.items())
+def _supports(architecture: str, task: Task) -> bool:
+    """True if the registry lists the task for the architecture, or a task that it resembles."""
+    supported = MODELS[architecture].tasks
+    return task.name in supported or any(
+        name in supported and task.resembles(supported_task) for name, supported_task in TASKS.items()
+    )
 
 
-def _check_facts(facts: Any) -> None:
-    """A ValueError that names the first field of a config.json whose value is not of its type."""
-    if not isinstance(facts, dict):
-        raise ValueError("it holds no object")
-    classes, length = facts.get("classes"), facts.get("max_length", 1)
-    reader = facts.get("reader")
-    reader = reader if isinstance(reader, dict) else {}
+def _check_config(config: Any) -> None:
+    """Raise a `ValueError` that names the first field of a config.json with a value of the wrong type."""
+    if not isinstance(config, dict):
+        raise ValueError("it contains no object")
+    classes, max_length = config.get("classes"), config.get("max_length", 1)
+    reader_config = config.get("reader")
+    reader_config = reader_config if isinstance(reader_config, dict) else {}
     checks = [
-        ("architecture", isinstance(facts.get("architecture"), str), "text"),
-        ("task", isinstance(facts.get("task"), str), "text"),
-        ("options", isinstance(facts.get("options"), dict), "an object"),
-        ("classes", classes is None or _are_texts(classes), "a list of texts, or null"),
-        ("truncate", isinstance(facts.get("truncate"), bool), "true or false"),
-        ("max_length", type(length) is int and length >= 1, "an integer >= 1"),
-        ("reader", bool(reader), "an object"),
-        ("reader.kind", reader.get("kind") in READERS, " or ".join(map(repr, READERS))),
-        ("reader.special", isinstance(reader.get("special", True), bool), "true or false"),
-        ("reader.vocabulary", _are_texts(reader.get("vocabulary", [])), "a list of texts"),
+        ("architecture", isinstance(config.get("architecture"), str), "text"),
+        ("task", isinstance(config.get("task"), str), "text"),
+        ("options", isinstance(config.get("options"), dict), "an object"),
+        ("classes", classes is None or _is_string_list(classes), "a list of texts, or null"),
+        ("truncate", isinstance(config.get("truncate"), bool), "true or false"),
+        ("max_length", type(max_length) is int and max_length >= 1, "an integer >= 1"),
+        ("reader", bool(reader_config), "an object"),
+        ("reader.kind", reader_config.get("kind") in READERS, " or ".join(map(repr, READERS))),
+        ("reader.special", isinstance(reader_config.get("special", True), bool), "true or false"),
+        ("reader.vocabulary", _is_string_list(reader_config.get("vocabulary", [])), "a list of texts"),
     ]
-    for field, good, wanted in checks:
-        if not good:
-            raise ValueError(f"field {field!r} must be {wanted}")
+    for field, is_valid, requirement in checks:
+        if not is_valid:
+            raise ValueError(f"field {field!r} must be {requirement}")
 
 
-def _are_texts(value: object) -> bool:
+def _is_string_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _check_option(model: str, name: str, value: object) -> None:
-    """Of our own models: counts are whole numbers from 1, shares from 0 to below 1, switches true or false."""
+def _check_option(architecture: str, name: str, value: object) -> None:
+    """Raise an `OptionError` for a value that an option of our own architectures does not accept."""
     if name == "dropout":
-        good, wanted = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
+        is_valid, requirement = isinstance(value, int | float) and 0 <= value < 1, "from 0 to below 1"
     elif name == "mix":
-        good, wanted = isinstance(value, bool), "true or false"
+        is_valid, requirement = isinstance(value, bool), "true or false"
     elif name == "pool":
-        choices = ("attention", "mean") if model == "pool" else ("mean", "first")
-        good, wanted = value in choices, " or ".join(map(repr, choices))
+        choices = ("attention", "mean") if architecture == "pool" else ("mean", "first")
+        is_valid, requirement = value in choices, " or ".join(map(repr, choices))
     elif name == "attention":
-        good, wanted = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
+        is_valid, requirement = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":
-        # The word "base" stands for the teacher's base, which only `student_init` knows.
-        good = isinstance(value, str) and value not in ("", "base")
-        wanted = (
-            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it reads with "
+        # "base" stands for the teacher's base, and `student_init` replaces it by its name.
+        is_valid = isinstance(value, str) and value not in ("", "base")
+        requirement = (
+            f"{LEARNED!r}, 'teacher' for a student, or the base model whose frozen word embeddings it uses "
             "(minilm, a folder, a name)"
         )
     else:
-        good, wanted = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
-    if not good:
-        raise OptionError(f"Option {name!r} of {model!r} must be {wanted}, not {value!r}.")
+        is_valid, requirement = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "at least 1"
+    if not is_valid:
+        raise OptionError(f"Option {name!r} of {architecture!r} must be {requirement}, not {value!r}.")
 
 
 def mean_over(states: TokenVectors, mask: TokenMask) -> Float[Tensor, "batch dim"]:
-    """The mean state of the marked positions; zero where none is marked."""
+    """The mean state over the marked positions of each row; zero for a row without any."""
     weights = mask.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp_min(1)

@@ -1,4 +1,4 @@
-"""A bag of words: no word knows its neighbours, and only the pooling weighs them."""
+"""A bag of words: word embeddings pooled by attention or the mean, without any context."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -13,9 +13,9 @@ from didact.models.tokenizer import Reader
 
 
 class PoolModel(PoolingModel):
-    """Word embeddings, tanh, pooling by additive attention or the mean: the smallest student that can be explained to.
+    """Word embeddings, tanh, and pooling by additive attention or the mean: the smallest student with attention.
 
-    Its one layer is the tanh.
+    The tanh is its only layer.
     """
 
     architecture: ClassVar[str] = "pool"
@@ -32,7 +32,7 @@ class PoolModel(PoolingModel):
         length: int = 4096,
         embeddings: str = LEARNED,
     ) -> None:
-        self.attends = pool == "attention"  # a plain value: it may be set before torch's own __init__
+        self.attends = pool == "attention"  # torch allows plain values before nn.Module.__init__
         super().__init__(
             task, classes, reader, pool=pool, width=width, dropout=dropout, length=length, embeddings=embeddings
         )
@@ -43,6 +43,6 @@ class PoolModel(PoolingModel):
     def _states(
         self,
         embeddings: TokenVectors,
-        parts: Sequence[TokenMask],  # noqa: ARG002
+        sequence_masks: Sequence[TokenMask],  # noqa: ARG002
     ) -> list[TokenVectors]:
         return [embeddings, self.layers[0](embeddings)]

@@ -1,4 +1,4 @@
-"""What models share that pool the states of their words, by mean or by additive attention, and compare two texts."""
+"""The base class of models that pool word states by the mean or by additive attention, one vector per text."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
@@ -17,12 +17,14 @@ from didact.models.tokenizer import PatchReader, Reader
 
 
 class PoolingModel(NativeModel):
-    """Word embeddings, states made of them, one pooled state per text, a linear head.
+    """Word embeddings, layers of states, one pooled state per text, and a linear head.
 
-    Two texts go through the same encoder apart and meet as [c1, c2, |c1 − c2|, c1 · c2]; a reading task has a start
-    and an end logit per word instead. There are no special tokens. A model that `attends` pools by additive attention:
-    linear, tanh, linear without bias, softmax (Neely et al., 4.2). With the option `attention="uniform"` all words of a
-    text weigh alike.
+    The two texts of a pair go through the same encoder separately, and the head reads [c1, c2, |c1 − c2|, c1 · c2]. In
+    a reading task, the head gives a start and an end logit per word instead. There are no special tokens.
+
+    If `attends` is true, pooling is additive attention: linear, tanh, linear without bias, softmax (Neely et al.,
+    section 4.2); with the option `attention="uniform"` all words of a text have the same weight. Otherwise it is the
+    mean. A subclass defines `_layers` and `_states`.
     """
 
     attends: bool = False
@@ -40,16 +42,19 @@ class PoolingModel(NativeModel):
         self.layers = self._layers()
         self.dropout = nn.Dropout(options["dropout"])
         self.score = self._scorer(width) if self.attends else None
-        # A regression may rate one text or two; one is compared with nothing (zeros).
+        # A regression of pairs also accepts single texts: the second vector is then zero.
         self.encodes_pairs = len(task.segments) == 2 and not task.is_per_token
         self.head = nn.Linear(4 * width if self.encodes_pairs else width, self.outputs)
 
     @abstractmethod
-    def _layers(self) -> nn.ModuleList: ...
+    def _layers(self) -> nn.ModuleList: ...  # between embeddings and pooling; called once, by __init__
 
     @abstractmethod
-    def _states(self, embeddings: TokenVectors, parts: Sequence[TokenMask]) -> list[TokenVectors]:
-        """The embeddings and the states of every layer. Each part of the positions is read as if alone."""
+    def _states(self, embeddings: TokenVectors, sequence_masks: Sequence[TokenMask]) -> list[TokenVectors]:
+        """The embeddings and the output of every layer.
+
+        Each of the `sequence_masks` marks positions that are encoded as one sequence, independently of the others.
+        """
 
     def _top(self, states: list[TokenVectors]) -> TokenVectors:
         """The states that are pooled."""
@@ -65,12 +70,10 @@ class PoolingModel(NativeModel):
 
     @property
     def attention_fault(self) -> str:
-        return (
-            "which has none" if self.score is None else "which has only the attention it pools with ('mean', 'reading')"
-        )
+        return "which has none" if self.score is None else "which has only pooling attention ('mean', 'reading')"
 
     def embed(self, batch: Batch, *, at: InputLevel = "word") -> TokenVectors:  # noqa: ARG002
-        """The word embeddings: nothing lies between them and the first layer."""
+        """The word embeddings, which are also the input of the first layer."""
         return self.words(batch.tokens)
 
     def run(
@@ -82,35 +85,37 @@ class PoolingModel(NativeModel):
         listen: Collection[TraceField] = (),
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
+        """From the embeddings to the answer. Recorded attention is that of the pooling."""
         self.check_attention(listen, zero_values_at)
-        heard = frozenset(listen)
-        parts = self._parts(batch)
-        states = self._states(self.dropout(embeddings), parts)
-        logits, attention = self._answer(self.dropout(self._top(states)), parts, batch)
+        requested = frozenset(listen)
+        sequence_masks = self._sequence_masks(batch)
+        states = self._states(self.dropout(embeddings), sequence_masks)
+        logits, attention = self._answer(self.dropout(self._top(states)), sequence_masks, batch)
         return Trace(
             logits=logits,
-            hidden=tuple(states) if "hidden" in heard else None,
-            **{name: part for name, part in attention.items() if name in heard},
+            hidden=tuple(states) if "hidden" in requested else None,
+            **{name: value for name, value in attention.items() if name in requested},
         )
 
-    def _parts(self, batch: Batch) -> list[TokenMask]:
-        """The positions that are read as one sequence: each text apart, or for reading everything."""
+    def _sequence_masks(self, batch: Batch) -> list[TokenMask]:
+        """Masks of the positions that are encoded as one sequence: one per text of a pair, otherwise one for all."""
         if self.encodes_pairs:
             return [batch.segments == 0, batch.segments == 1]
         return [batch.mask]
 
-    def _answer(self, states: Tensor, parts: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+    def _answer(self, states: Tensor, sequence_masks: list[Tensor], batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """Pool the states and apply the head. Returns logits, and the fields of attention for a `Trace`."""
         if self.task.is_per_token:
             return self.task.token_logits(self.head(states), batch), {}
         attention: dict[str, object] = {}
         if self.score is None:
-            pooled = [mean_over(states, part) for part in parts]
+            pooled = [mean_over(states, mask) for mask in sequence_masks]
         else:
             scores = self.score(states)[..., 0]
             if self.options.get("attention") == UNIFORM:
-                scores = scores * 0.0  # not new zeros: who asks for their gradients gets some
-            # One head, one query per text: the very tensor the texts are pooled with.
-            weights = torch.stack([softmax_over(scores, part) for part in parts], 1)[:, None]
+                scores = scores * 0.0  # stays in the graph, so that gradients exist
+            # One head and one query per text. The recorded tensor is the one that pools.
+            weights = torch.stack([softmax_over(scores, mask) for mask in sequence_masks], 1)[:, None]
             pooled = list((weights[:, 0] @ states).unbind(1))
             attention = self._attention(scores, weights, batch)
         if self.encodes_pairs:
@@ -119,10 +124,15 @@ class PoolingModel(NativeModel):
         return self.head(pooled[0]), attention
 
     def _attention(self, scores: Tensor, weights: Tensor, batch: Batch) -> dict[str, object]:
-        # Texts are normalised apart, so together their weights sum to the number of texts that are not empty.
-        together = weights.sum((1, 2))
-        share = together / together.sum(-1, keepdim=True).clamp_min(1)
-        here = batch.mask & (share > 0)
-        reading = share.masked_fill(~here, 1.0).log().masked_fill(~here, -torch.inf)
-        mean = scores.masked_fill(~batch.mask, 0.0) if not self.encodes_pairs else reading.masked_fill(~here, 0.0)
-        return {"mean": mean[:, None, None], "reading": reading[:, None, None], "weights": (weights,)}
+        """The fields of attention for a `Trace`, with one layer and one head."""
+        # Weights sum to 1 per text, so over the row they sum to the number of texts that are not empty.
+        totals = weights.sum((1, 2))
+        distribution = totals / totals.sum(-1, keepdim=True).clamp_min(1)
+        has_mass = batch.mask & (distribution > 0)
+        log_distribution = distribution.masked_fill(~has_mass, 1.0).log().masked_fill(~has_mass, -torch.inf)
+        mean = (
+            scores.masked_fill(~batch.mask, 0.0)
+            if not self.encodes_pairs
+            else log_distribution.masked_fill(~has_mass, 0.0)
+        )
+        return {"mean": mean[:, None, None], "reading": log_distribution[:, None, None], "weights": (weights,)}

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class ScalarMix(nn.Module):
-    """Softmax-weighted sum of all hidden states, times a learned scale. Starts as their plain mean."""
+    """Softmax-weighted sum of all hidden states, times a learned scale. Initially their mean."""
 
     def __init__(self, states: int) -> None:
         super().__init__()

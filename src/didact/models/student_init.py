@@ -1,4 +1,4 @@
-"""Where a student starts: its architecture and its first weights, kept so that any process builds it by seed."""
+"""Architecture and initial weights of students, stored so that any process can build a student from its seed."""
 
 import hashlib
 import inspect
@@ -20,7 +20,13 @@ from didact.core.teacher import Differentiable, Teacher
 from didact.errors import OptionError, RecordError, UnknownNameError, UnsupportedError
 from didact.files.checksummed import read_json, write_json
 from didact.models import MODELS
-from didact.models.base_weights import base_weights, check_not_teacher, opened_files, saved_files, write_files
+from didact.models.base_weights import (
+    base_weights,
+    check_not_teacher,
+    config_and_tokenizer_files,
+    load_config_and_tokenizer,
+    write_files,
+)
 from didact.models.build import is_native, native_model
 from didact.models.frozen_words import LEARNED, TEACHER, teacher_reader
 from didact.models.hub import base_folder, hub_errors, locate_base
@@ -37,11 +43,13 @@ VECTORS = "embeddings.safetensors"
 
 @dataclass(frozen=True)
 class StudentInit:
-    """How a student is built: everything a worker process needs, as plain JSON and files. Never the teacher's weights.
+    """Everything that a worker process needs to build a student, as plain JSON and files. Never the teacher's weights.
 
-    `spec` is what was asked for, `origin` says in words where the first weights come from, and `facts` together with
-    the seed decide the student. `files` are the configuration and the tokenizer of a Hugging Face model; pretrained
-    weights are named, loaded where they are needed, and compared with the hash in the facts.
+    - `spec`: the requested student, such as `same` or `native(layers=1)`.
+    - `origin`: where the initial weights come from, in words.
+    - `facts`: with the seed, they decide the student. Part of keys.
+    - `files`: configuration and tokenizer of a Hugging Face model, or embeddings of the teacher. Pretrained weights are
+      not stored: they are loaded by name, and compared with the hash in `facts`.
     """
 
     spec: str
@@ -50,7 +58,7 @@ class StudentInit:
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def build(self, seed: int) -> Model:
-        """The student that starts from this seed. torch's generator is left as it was."""
+        """The student with the initial weights of this seed, in training mode. torch's generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.facts["kind"] == "native":
@@ -61,40 +69,44 @@ class StudentInit:
         return model.train()
 
     def _vectors(self) -> Tensor | None:
-        """The frozen word embeddings of a student that reads with those of its teacher."""
+        """The frozen word embeddings of the teacher, if the student uses them."""
         return _tensors(self.files[VECTORS])["vectors"] if VECTORS in self.files else None
 
     def _huggingface(self) -> "HuggingFaceModel":
+        """A Hugging Face student: random weights, and those of the base below the head."""
         from didact.models.huggingface import HuggingFaceModel
-        from didact.models.pretrained import auto
+        from didact.models.pretrained import auto_class
 
         facts = self.facts
         task = task_named(facts["task"])
-        config, tokenizer = opened_files(tuple(sorted(self.files.items())), task, facts["trust_remote_code"])
-        network = auto(task).from_config(
+        config, tokenizer = load_config_and_tokenizer(
+            tuple(sorted(self.files.items())), task, facts["trust_remote_code"]
+        )
+        network = auto_class(task).from_config(
             deepcopy(config), dtype=torch.float32, trust_remote_code=facts["trust_remote_code"]
         )
         if facts["base"] is not None:
-            network.load_state_dict(self._body()[0], strict=False)  # the head stays as it was drawn
+            network.load_state_dict(self._base_state()[0], strict=False)  # the head keeps its random weights
         return HuggingFaceModel(
             network, tokenizer, task=task, classes=facts["classes"], max_length=facts["max_length"], truncate=True
         )
 
-    def _body(self) -> tuple[Mapping[str, Tensor], str]:
+    def _base_state(self) -> tuple[Mapping[str, Tensor], str]:
+        """The weights of the base below the head, and their hash. Raises a `RecordError` if they have changed."""
         facts = self.facts
         source, stamp = locate_base(facts["base"])
         files = tuple(sorted(self.files.items()))
         options = (facts["revision"], facts["trust_remote_code"], task_named(facts["task"]))
-        body, found = base_weights(facts["base"], source, stamp, *options, files)
-        if facts["weights"] not in (None, found):
+        body, weights_hash = base_weights(facts["base"], source, stamp, *options, files)
+        if facts["weights"] not in (None, weights_hash):
             raise RecordError(
-                f"Student {self.spec!r} was to start from {facts['base']!r} with the weights {facts['weights']}, but "
-                f"they are now {found}. Put the base back where it was, or ask for the student again."
+                f"Student {self.spec!r} starts from {facts['base']!r} with the weights {facts['weights']}, but they "
+                f"are now {weights_hash}. Restore the base, or start a new run."
             )
-        return body, found
+        return body, weights_hash
 
     def save(self, folder: Path) -> None:
-        """Write the start into an existing folder."""
+        """Write the record and its files into an existing folder."""
         hashes = {name: hashlib.sha256(self.files[name]).hexdigest() for name in sorted(self.files)}
         record = {"spec": self.spec, "origin": self.origin, "facts": self.facts, "files": hashes}
         write_files(folder / FOLDER, self.files)
@@ -102,7 +114,7 @@ class StudentInit:
 
     @classmethod
     def load(cls, folder: Path) -> "StudentInit":
-        """The start kept in a folder."""
+        """Read what `save` wrote. Raises a `RecordError` if a file is missing or damaged."""
         try:
             record = read_json(folder / RECORD, advice="Run the same comparison again.")
             files = {name: (folder / FOLDER / name).read_bytes() for name in record["files"]}
@@ -112,9 +124,7 @@ class StudentInit:
                     raise ValueError(f"the checksum of {name} does not match")
             return cls(record["spec"], record["origin"], record["facts"], files)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RecordError(
-                f"{folder / RECORD} is missing or damaged ({error}). Ask for the student again."
-            ) from error
+            raise RecordError(f"{folder / RECORD} is missing or damaged ({error}). Start a new run.") from error
 
 
 def student_init(
@@ -128,24 +138,31 @@ def student_init(
     base: str | None = None,
     trust_remote_code: bool = False,
 ) -> StudentInit:
-    """Where the students called `spec` start: `same`, a native spec, or a pretrained base by name or folder.
+    """The architecture and initial weights of the students called `spec`.
 
-    `same` is the teacher's architecture: a native one starts at random; a Hugging Face one from the weights of the base
-    its record names, else of `base`, else at random, always with a new head. A native student's vocabulary comes from
-    `rows`, unless `embeddings` names a base; `embeddings=base` is the teacher's base, else `base`. With
-    `embeddings=teacher` students read with the teacher's own word embeddings of the pieces in `read_rows`: all rows
-    that they will read (default: `rows`). Students cut rows that are too long, at the teacher's length where they can
-    read as much and the spec does not say `length`.
+    `spec` is one of:
+
+    - `same`: the teacher's architecture. A native one has random weights. A Hugging Face one starts from the base in
+      the teacher's record, else from `base`, else from random weights; its head is always new.
+    - a native spec such as `native(layers=1)`. Its vocabulary comes from `rows`, unless its option `embeddings` names a
+      base. `embeddings=base` is the teacher's base, else `base`; `embeddings=teacher` are the teacher's word embeddings
+      of the tokens in `read_rows`, which are all rows that the students will read (default: `rows`).
+    - a pretrained base: a hub name, a folder, or `minilm`.
+
+    Students truncate rows at the teacher's maximum length, if they can read that much and the spec has no `length`.
+
+    Raises an `OptionError` if the student would start from the teacher's own weights, and an `UnsupportedError` if
+    the teacher has no architecture or embeddings to share.
     """
     if spec == "same":
         if teacher.library == "native":
-            return _native(
+            return _native_init(
                 spec,
                 {**require_model(teacher, "same").facts(), "task": task.name, "classes": classes, "truncate": True},
             )
-        return _same(teacher, task, classes, base, trust_remote_code)
+        return _same_architecture(teacher, task, classes, base, trust_remote_code)
     if is_native(spec):
-        parsed = _with_base(parse_spec(spec), teacher, base)
+        parsed = _resolve_base(parse_spec(spec), teacher, base)
         reader = None
         if parsed.options.get("embeddings") == TEACHER:
             reader = _teacher_reader(parsed, teacher, rows if read_rows is None else read_rows)
@@ -164,64 +181,64 @@ def student_init(
                 patch=8 if task.is_text else _patch(teacher, rows),
                 reader=reader,
             )
-        return _native(spec, model.facts(), None if reader is None else reader.vectors)
+        return _native_init(spec, model.facts(), None if reader is None else reader.vectors)
     _check_name(spec)
     check_not_teacher(spec, teacher, trust_remote_code)
-    from didact.models.pretrained import head_of, tokenizer_of
+    from didact.models.pretrained import head_config, load_tokenizer
 
     options = {"trust_remote_code": trust_remote_code}
     with hub_errors(spec):
         from transformers import AutoConfig
 
         source = base_folder(spec)
-        config = AutoConfig.from_pretrained(source, **head_of(task, classes), **options)
-        tokenizer = tokenizer_of(source, task, spec, **options)
-    return _transformer(spec, config, tokenizer, teacher, task, classes, spec, None, trust_remote_code)
+        config = AutoConfig.from_pretrained(source, **head_config(task, classes), **options)
+        tokenizer = load_tokenizer(source, task, spec, **options)
+    return _huggingface_init(spec, config, tokenizer, teacher, task, classes, spec, None, trust_remote_code)
 
 
 # -- native students ---------------------------------------------------------------------------------------------------
 
 
-def _native(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
-    plain = json.loads(json.dumps(facts))
-    embeddings = plain["options"].get("embeddings", LEARNED)
+def _native_init(spec: str, facts: Mapping[str, object], vectors: Tensor | None = None) -> StudentInit:
+    json_facts = json.loads(json.dumps(facts))
+    embeddings = json_facts["options"].get("embeddings", LEARNED)
     source = "the teacher" if embeddings == TEACHER else embeddings
     origin = "random" if embeddings == LEARNED else f"random, on frozen embeddings of {source}"
     files = {} if vectors is None else {VECTORS: save({"vectors": vectors})}
     code = MODELS.local_source_hashes(facts["architecture"])
-    return StudentInit(spec, origin, {"kind": "native"} | plain | ({"code": code} if code else {}), files)
+    return StudentInit(spec, origin, {"kind": "native"} | json_facts | ({"code": code} if code else {}), files)
 
 
 def _teacher_reader(spec: Spec, teacher: Teacher, rows: Sequence[Row]) -> PieceReader:
     if teacher.library != "huggingface" or not teacher.task.is_text:
         raise UnsupportedError(
-            f"Student '{spec}' reads with the teacher's word embeddings, and teacher {teacher.name!r} is not a "
-            "Hugging Face model of text. Leave embeddings=teacher out, or name a base model: embeddings=minilm."
+            f"Student '{spec}' uses the teacher's word embeddings, and teacher {teacher.name!r} is not a Hugging "
+            "Face model for texts. Leave embeddings=teacher out, or name a base model: embeddings=minilm."
         )
     return teacher_reader(teacher, rows)
 
 
 @lru_cache(maxsize=4)
 def _tensors(content: bytes) -> Mapping[str, Tensor]:
-    """The tensors of a safetensors file. Kept: all students of a process share them."""
+    """The tensors of a safetensors file. Cached: all students of a process share them."""
     return load(content)
 
 
-def _with_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
-    """The spec with `embeddings=base` said by name."""
+def _resolve_base(spec: Spec, teacher: Teacher, base: str | None) -> Spec:
+    """The spec with the name of the base in place of `embeddings=base`."""
     if spec.options.get("embeddings") != "base":
         return spec
-    name = _base_of(teacher) or base
+    name = _recorded_base(teacher) or base
     if name is None:
         raise OptionError(
-            f"Student '{spec}' reads with the embeddings of the teacher's base, but teacher {teacher.name!r} names "
-            "none. Name one: embeddings=minilm in the student, or base=…, --base."
+            f"Student '{spec}' uses the embeddings of the teacher's base, but the record of teacher {teacher.name!r} "
+            "names no base. Name one: embeddings=minilm in the student, or base=…, --base."
         )
     return replace(spec, options={**spec.options, "embeddings": name})
 
 
-def _base_of(teacher: Teacher) -> str | None:
-    """The pretrained base the teacher was trained from, or reads with."""
+def _recorded_base(teacher: Teacher) -> str | None:
+    """The pretrained base that the teacher was trained from, or whose embeddings it uses."""
     if (frozen := getattr(teacher, "options", {}).get("embeddings", LEARNED)) != LEARNED:
         return str(frozen)
     base = getattr(teacher, "record", {}).get("base")
@@ -229,54 +246,55 @@ def _base_of(teacher: Teacher) -> str | None:
 
 
 def _length(spec: Spec, teacher: Teacher) -> int | None:
-    """The teacher's length, if the architecture reads as much and the spec does not say another."""
-    known = inspect.signature(MODELS.load(spec.name)).parameters
-    if "length" in spec.options or "length" not in known or teacher.max_length is None:
+    """The teacher's maximum length, at most that of the architecture. None if the spec has its own `length`."""
+    parameters = inspect.signature(MODELS.load(spec.name)).parameters
+    if "length" in spec.options or "length" not in parameters or teacher.max_length is None:
         return None
-    return min(teacher.max_length, known["length"].default)
+    return min(teacher.max_length, parameters["length"].default)
 
 
 def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
-    """The patches, in pixels of the raw image, that give the grid the teacher reads; 8 where there are none."""
+    """The side of patches, in pixels of the raw image, that gives the grid of the teacher, by default 8."""
     image = rows[0].image if len(rows) else None
     if not isinstance(teacher, Differentiable) or image is None or image.ndim != 3:
         return 8
     height, width = image.shape[:2]
     batch = teacher.encode(rows[:1])
-    down, across = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
-    tiles = height % down == width % across == 0 and height // down == width // across
-    whole = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
-    return height // down if tiles and whole else 8
+    grid_height, grid_width = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
+    is_tiled = height % grid_height == width % grid_width == 0 and height // grid_height == width // grid_width
+    reads_whole_image = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
+    return height // grid_height if is_tiled and reads_whole_image else 8
 
 
 # -- Hugging Face students ---------------------------------------------------------------------------------------------
 
 
-def _same(
+def _same_architecture(
     teacher: Teacher, task: Task, classes: Sequence[str] | None, base: str | None, trust_remote_code: bool
 ) -> StudentInit:
+    """The `StudentInit` of `same` for a Hugging Face teacher."""
     if teacher.library == "huggingface":
-        from didact.models.pretrained import head_of
+        from didact.models.pretrained import head_config
 
-        opened: Any = teacher
-        config = deepcopy(opened.model.config)
-        config.update(dict(head_of(task, classes)))
-        own = _base_of(teacher)
-        revision = opened.record.get("revision") if own is not None else None
-        start = own if own is not None else base
+        adapter: Any = teacher
+        config = deepcopy(adapter.model.config)
+        config.update(dict(head_config(task, classes)))
+        teacher_base = _recorded_base(teacher)
+        revision = adapter.record.get("revision") if teacher_base is not None else None
+        start = teacher_base if teacher_base is not None else base
         if start is not None:
             check_not_teacher(start, teacher, trust_remote_code)
-        return _transformer(
-            "same", config, opened.tokenizer, teacher, task, classes, start, revision, trust_remote_code
+        return _huggingface_init(
+            "same", config, adapter.tokenizer, teacher, task, classes, start, revision, trust_remote_code
         )
     raise UnsupportedError(
-        f"Student 'same' has the teacher's architecture, but teacher {teacher.name!r} has none that could be built "
+        f"Student 'same' has the teacher's architecture, but teacher {teacher.name!r} is no model that can be built "
         "again. Choose a native student (native(layers=1, width=64), bilstm_attention(width=64), pool), one that "
-        "reads with the frozen embeddings of a base (pool(embeddings=minilm)), or a base model by name (minilm)."
+        "uses the frozen embeddings of a base (pool(embeddings=minilm)), or a base model by name (minilm)."
     )
 
 
-def _transformer(
+def _huggingface_init(
     spec: str,
     config: Any,
     tokenizer: Any,
@@ -287,7 +305,7 @@ def _transformer(
     revision: str | None,
     trust_remote_code: bool,
 ) -> StudentInit:
-    """The start of a Hugging Face student, opened once: for its hash, and for faults before any work is done."""
+    """The record of a Hugging Face student. Builds it once, for its hash and to find errors early."""
     origin = "random" if base is None else f"pretrained: {base}"
     facts: dict[str, object] = {
         "kind": "huggingface",
@@ -299,14 +317,17 @@ def _transformer(
         "max_length": None,
         "weights": None,
     }
-    start = StudentInit(spec, origin, facts, saved_files(config, tokenizer))
+    init = StudentInit(spec, origin, facts, config_and_tokenizer_files(config, tokenizer))
     if task.is_text:
-        limit = start.build(0).max_length
-        start = replace(start, facts=facts | {"max_length": min(teacher.max_length or limit, limit)})
-    # Not the fingerprint of a student: its head is random, and random bits may differ from machine to machine.
-    reads = json.dumps(start.build(0).facts(), sort_keys=True, default=str).encode()
-    known = {"model": hashlib.sha256(reads).hexdigest()[:16], "weights": None if base is None else start._body()[1]}
-    return replace(start, facts={**start.facts, **known})
+        limit = init.build(0).max_length
+        init = replace(init, facts=facts | {"max_length": min(teacher.max_length or limit, limit)})
+    # A hash of the description, not of the weights: the random head may differ between machines.
+    description = json.dumps(init.build(0).facts(), sort_keys=True, default=str).encode()
+    hashes = {
+        "model": hashlib.sha256(description).hexdigest()[:16],
+        "weights": None if base is None else init._base_state()[1],
+    }
+    return replace(init, facts={**init.facts, **hashes})
 
 
 def _check_name(spec: str) -> None:
@@ -314,5 +335,5 @@ def _check_name(spec: str) -> None:
         return
     name = parse_spec(spec).name
     if name in ("same", "minilm"):
-        raise OptionError(f"Student {name!r} takes no options, only native ones do: {', '.join(MODELS)}.")
+        raise OptionError(f"Student {name!r} has no options. Only native students have: {', '.join(MODELS)}.")
     raise UnknownNameError(unknown_name_message("student", name, ["same", *MODELS, "minilm"]))

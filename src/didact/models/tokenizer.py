@@ -1,4 +1,4 @@
-"""How native models read rows: words of a vocabulary built from data, pieces of a base model, or square patches."""
+"""How native models read rows: words of a vocabulary from data, tokens of a base model, or square patches."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from didact.errors import OptionError, ShapeError
 
 PADDING, UNKNOWN, FIRST, SEPARATOR, MASK = range(5)
 _SPECIAL: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_ENCODED: Final = 4096  # texts tokenised together while a vocabulary is restricted
+_ENCODE_BATCH: Final = 4096  # texts tokenised in one call while a vocabulary is restricted
 
 
 @dataclass(frozen=True)
@@ -29,33 +29,41 @@ class WordTokenizer:
 
     @classmethod
     def from_rows(
-        cls, rows: Iterable[Row], *, least: int = 1, most: int = 50_000, special: bool = True
+        cls, rows: Iterable[Row], *, min_count: int = 1, max_words: int = 50_000, special: bool = True
     ) -> "WordTokenizer":
-        """A vocabulary of the words that occur at least `least` times, the `most` frequent ones; ties by spelling."""
-        counts = Counter(text[w.start : w.end].lower() for row in rows for text in row.texts for w in words(text))
+        """A vocabulary of the words with at least `min_count` occurrences, at most the `max_words` most frequent ones.
+
+        Ties are ordered by spelling. Raises an `OptionError` if the rows have no words.
+        """
+        counts = Counter(
+            text[span.start : span.end].lower() for row in rows for text in row.texts for span in words(text)
+        )
         if not counts:
-            raise OptionError("A vocabulary cannot be built: the rows hold no words.")
-        kept = [word for word, count in counts.items() if count >= least]
-        return cls((*_SPECIAL, *sorted(kept, key=lambda word: (-counts[word], word))[:most]), special)
+            raise OptionError("A vocabulary cannot be built, because the rows have no words.")
+        frequent = [word for word, count in counts.items() if count >= min_count]
+        return cls((*_SPECIAL, *sorted(frequent, key=lambda word: (-counts[word], word))[:max_words]), special)
 
     @cached_property
-    def _numbers(self) -> Mapping[str, int]:
+    def _ids(self) -> Mapping[str, int]:
         return {word: number for number, word in enumerate(self.vocabulary)}
 
-    def _number(self, word: str) -> int:
-        return self._numbers.get(word.lower(), UNKNOWN)
+    def _token_id(self, word: str) -> int:
+        return self._ids.get(word.lower(), UNKNOWN)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def pieces(self, row: Row, *, longest: int | None = None) -> TokenizedRow:
-        """One piece per word. `longest` cuts the end off the longest text first."""
-        cut = [[(self._number(text[w.start : w.end]), w.start, w.end) for w in words(text)] for text in row.texts]
-        around = (FIRST, SEPARATOR) if self.special else (None, None)
-        return _joined(cut, *around, longest=longest)
+    def pieces(self, row: Row, *, max_length: int | None = None) -> TokenizedRow:
+        """One token per word. `max_length` truncates the longest text first."""
+        tokens = [
+            [(self._token_id(text[span.start : span.end]), span.start, span.end) for span in words(text)]
+            for text in row.texts
+        ]
+        special_tokens = (FIRST, SEPARATOR) if self.special else (None, None)
+        return _concatenated(tokens, *special_tokens, max_length=max_length)
 
-    def encode(self, rows: Sequence[Row], *, longest: int | None = None) -> Batch:
-        return text_batch(rows, [self.pieces(row, longest=longest) for row in rows], padding=PADDING)
+    def encode(self, rows: Sequence[Row], *, max_length: int | None = None) -> Batch:
+        return text_batch(rows, [self.pieces(row, max_length=max_length) for row in rows], padding=PADDING)
 
     def special_token_id(self, name: str) -> int | None:
         return {"pad": PADDING, "mask": MASK, "unk": UNKNOWN}[name]
@@ -69,13 +77,14 @@ class WordTokenizer:
 
 @dataclass(frozen=True)
 class PieceReader:
-    """The pieces of a base model's fast tokenizer, each text cut by itself: `tokenizer` is that tokenizer as JSON.
+    """The tokens of a base model's fast tokenizer, each text tokenized separately.
 
-    With `special`, rows read [CLS] first [SEP] second [SEP], with the base's own tokens for it, or those it begins and
-    ends a text with; what a base has not is left out.
-
-    With `ids` the vocabulary is restricted to these pieces: a token number is a position in `ids`, and every other
-    piece becomes the unknown token. `vectors` are the embeddings of these pieces; they are stored apart from `facts`.
+    - `tokenizer`: the tokenizer as JSON.
+    - `special`: rows read [CLS] first [SEP] second [SEP], with the base's tokens for these, or its tokens for the
+      begin and end of a text. Tokens that the base lacks are left out.
+    - `ids`: restricts the vocabulary to these tokens of the base. A token's number is then its index in `ids`, and
+      every other token becomes the unknown token.
+    - `vectors`: the embeddings of the tokens in `ids`. They are not part of `facts`.
     """
 
     tokenizer: str = field(repr=False)
@@ -90,14 +99,14 @@ class PieceReader:
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Any, *, special: bool = True) -> "PieceReader":
-        """The reader that cuts as a fast tokenizer of transformers does."""
+        """A reader that tokenizes as a fast tokenizer of transformers."""
         backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-        backend.no_truncation()  # how it was called last, not what it is
+        backend.no_truncation()  # state of its last call
         backend.no_padding()
 
         def token(*names: str) -> int | None:
-            found = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
-            return next((int(number) for number in found if number is not None), None)
+            candidates = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
+            return next((int(number) for number in candidates if number is not None), None)
 
         return cls(
             backend.to_str(),
@@ -111,62 +120,71 @@ class PieceReader:
 
     @property
     def _backend(self) -> Tokenizer:
-        return _opened(self.tokenizer)[0]
+        return _parsed_tokenizer(self.tokenizer)[0]
 
     def __len__(self) -> int:
-        return _opened(self.tokenizer)[1] if self.ids is None else len(self.ids)
+        return _parsed_tokenizer(self.tokenizer)[1] if self.ids is None else len(self.ids)
 
     @cached_property
     def _positions(self) -> Mapping[int, int]:
-        """The position of each piece in `ids`."""
+        """The index of each token of the base in `ids`."""
         return {piece: position for position, piece in enumerate(self.ids or ())}
 
-    def _number(self, piece: int | None) -> int | None:
-        """The token number of a piece of the base; None if it is None."""
+    def _token_id(self, piece: int | None) -> int | None:
+        """The number of a token of the base in this reader. None stays None."""
         if piece is None or self.ids is None:
             return piece
         unknown = 0 if self.unk is None else self._positions[self.unk]
         return self._positions.get(piece, unknown)
 
     def restricted(self, rows: Sequence[Row]) -> "PieceReader":
-        """The same reader with a vocabulary of the pieces that occur in `rows`, and the special tokens."""
+        """This reader with its vocabulary restricted to the tokens that occur in `rows`, and the special tokens."""
         special = [self.pad, self.unk, self.cls, self.sep, self.mask]
         used = {piece for piece in special if piece is not None}
         texts = [text for row in rows for text in row.texts]
-        for start in range(0, len(texts), _ENCODED):
-            for encoding in self._backend.encode_batch(texts[start : start + _ENCODED], add_special_tokens=False):
+        for start in range(0, len(texts), _ENCODE_BATCH):
+            for encoding in self._backend.encode_batch(texts[start : start + _ENCODE_BATCH], add_special_tokens=False):
                 used.update(encoding.ids)
         return replace(self, ids=tuple(sorted(used)))
 
-    def pieces(self, row: Row, *, longest: int | None = None) -> TokenizedRow:
-        """The row as the base's tokenizer cuts it. `longest` cuts the end off the longest text first."""
-        return self._pieces(row, [self._backend.encode(text, add_special_tokens=False) for text in row.texts], longest)
+    def pieces(self, row: Row, *, max_length: int | None = None) -> TokenizedRow:
+        """The tokens of a row. `max_length` truncates the longest text first."""
+        return self._pieces(
+            row, [self._backend.encode(text, add_special_tokens=False) for text in row.texts], max_length
+        )
 
-    def encode(self, rows: Sequence[Row], *, longest: int | None = None) -> Batch:
-        # All texts in one call: the tokenizer cuts them several times faster than one by one.
+    def encode(self, rows: Sequence[Row], *, max_length: int | None = None) -> Batch:
+        # One call for all texts is several times faster than one per text.
         texts = [text for row in rows for text in row.texts]
         encoded = iter(self._backend.encode_batch(texts, add_special_tokens=False))
-        found = [self._pieces(row, [next(encoded) for _ in row.texts], longest) for row in rows]
-        # Padding is masked everywhere: without a token for it, any will do.
-        return text_batch(rows, found, padding=self._number(self.pad) or 0)
+        tokenized_rows = [self._pieces(row, [next(encoded) for _ in row.texts], max_length) for row in rows]
+        # Padding is masked, so without a padding token any token will do.
+        return text_batch(rows, tokenized_rows, padding=self._token_id(self.pad) or 0)
 
-    def _pieces(self, row: Row, encoded: Sequence[Encoding], longest: int | None) -> TokenizedRow:
-        cut = [[(token, *where) for token, where in zip(one.ids, one.offsets, strict=True)] for one in encoded]
-        around = (self.cls, self.sep) if self.special else (None, None)
-        pieces = _joined(cut, *around, longest=longest)
-        trim(row.texts, pieces)
+    def _pieces(self, row: Row, encoded: Sequence[Encoding], max_length: int | None) -> TokenizedRow:
+        tokens = [
+            [(token, *offsets) for token, offsets in zip(encoding.ids, encoding.offsets, strict=True)]
+            for encoding in encoded
+        ]
+        special_tokens = (self.cls, self.sep) if self.special else (None, None)
+        pieces = _concatenated(tokens, *special_tokens, max_length=max_length)
+        trim_whitespace(row.texts, pieces)
         if self.ids is not None:
-            pieces.tokens[:] = [self._number(piece) or 0 for piece in pieces.tokens.tolist()]
+            pieces.tokens[:] = [self._token_id(piece) or 0 for piece in pieces.tokens.tolist()]
         return pieces
 
     def special_token_id(self, name: str) -> int | None:
-        return self._number({"pad": self.pad, "mask": self.mask, "unk": self.unk}[name])
+        return self._token_id({"pad": self.pad, "mask": self.mask, "unk": self.unk}[name])
 
     def token_name(self, token: int) -> str:
         return str(self._backend.id_to_token(token if self.ids is None else self.ids[token]))
 
     def facts(self) -> dict[str, object]:
-        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ids", "vectors")}
+        stored = {
+            reader_field.name: getattr(self, reader_field.name)
+            for reader_field in fields(self)
+            if reader_field.name not in ("ids", "vectors")
+        }
         return {"kind": "pieces", **stored} | ({} if self.ids is None else {"ids": list(self.ids)})
 
 
@@ -181,7 +199,7 @@ class PatchReader:
 
     def __post_init__(self) -> None:
         if not isinstance(self.patch, int) or self.patch < 1:
-            raise OptionError(f"Option 'patch' must be a whole number from 1, not {self.patch!r}.")
+            raise OptionError(f"Option 'patch' must be an integer >= 1, got {self.patch!r}.")
         if self.height % self.patch or self.width % self.patch:
             raise OptionError(f"Patches of {self.patch} pixels do not tile an image of {self.height} x {self.width}.")
 
@@ -192,9 +210,9 @@ class PatchReader:
     def encode(self, rows: Sequence[Row]) -> Batch:
         for row in rows:
             if row.image is None or row.image.shape != (self.height, self.width, self.channels):
-                found = "no image" if row.image is None else " x ".join(map(str, row.image.shape))
+                shape = "no image" if row.image is None else " x ".join(map(str, row.image.shape))
                 raise ShapeError(
-                    f"Row {row.id!r} has {found}, but the model reads images of "
+                    f"Row {row.id!r} has {shape}, but the model reads images of "
                     f"{self.height} x {self.width} x {self.channels}."
                 )
         pixels = torch.from_numpy(np.stack([row.image for row in rows if row.image is not None]))
@@ -206,47 +224,50 @@ class PatchReader:
 
 
 @lru_cache(maxsize=4)
-def _opened(tokenizer: str) -> tuple[Tokenizer, int]:
-    """A tokenizer, which nobody changes, and how many pieces it numbers. Kept: reading its JSON takes 0.2 s."""
-    found = Tokenizer.from_str(tokenizer)
-    return found, max(found.get_vocab(with_added_tokens=True).values()) + 1
+def _parsed_tokenizer(tokenizer: str) -> tuple[Tokenizer, int]:
+    """The tokenizer (not to be changed) and its number of tokens. Cached: parsing the JSON takes 0.2 s."""
+    parsed = Tokenizer.from_str(tokenizer)
+    return parsed, max(parsed.get_vocab(with_added_tokens=True).values()) + 1
 
 
-def _joined(
-    texts: Sequence[list[tuple[int, int, int]]], first: int | None, after: int | None, *, longest: int | None
+def _concatenated(
+    texts: Sequence[list[tuple[int, int, int]]], first: int | None, separator: int | None, *, max_length: int | None
 ) -> TokenizedRow:
-    """Texts as (token, start, end), behind the token `first` and each before the token `after`, cut to `longest`."""
-    room = None if longest is None else longest - (first is not None) - len(texts) * (after is not None)
-    if room is not None and room < 1:
-        raise OptionError(f"A length of {longest} leaves no room for words beside the special tokens.")
-    while room is not None and sum(map(len, texts)) > room:
+    """One row from its texts, given as (token, start, end).
+
+    Puts the token `first` before all texts and the token `separator` after each, and truncates to `max_length`.
+    """
+    available = None if max_length is None else max_length - (first is not None) - len(texts) * (separator is not None)
+    if available is not None and available < 1:
+        raise OptionError(f"A length of {max_length} leaves no room for words next to the special tokens.")
+    while available is not None and sum(map(len, texts)) > available:
         max(texts, key=len).pop()
-    parts = [] if first is None else [(first, -1, 0, 0)]
+    entries = [] if first is None else [(first, -1, 0, 0)]
     for segment, text in enumerate(texts):
-        parts += [(token, segment, start, end) for token, start, end in text]
-        parts += [] if after is None else [(after, -1, 0, 0)]
-    table = np.array(parts, dtype=np.int64).reshape(-1, 4)
+        entries += [(token, segment, start, end) for token, start, end in text]
+        entries += [] if separator is None else [(separator, -1, 0, 0)]
+    table = np.array(entries, dtype=np.int64).reshape(-1, 4)
     return TokenizedRow(table[:, 0].copy(), table[:, 1].copy(), table[:, 2:].copy())
 
 
-def trim(texts: Sequence[str], pieces: TokenizedRow) -> None:
-    """Take the white space off the edges of each piece's characters: some tokenizers count the space before a word."""
+def trim_whitespace(texts: Sequence[str], pieces: TokenizedRow) -> None:
+    """Remove white space from the ends of each token's characters: some tokenizers include the space before a word."""
     for index, (segment, (start, end)) in enumerate(zip(pieces.segments, pieces.offsets, strict=True)):
         if segment < 0 or start >= end:
             continue
-        part = texts[segment][start:end]
-        if part[0].isspace() or part[-1].isspace():
-            start += len(part) - len(part.lstrip())
-            pieces.offsets[index] = (start, max(start, start + len(part.strip())))
+        text = texts[segment][start:end]
+        if text[0].isspace() or text[-1].isspace():
+            start += len(text) - len(text.lstrip())
+            pieces.offsets[index] = (start, max(start, start + len(text.strip())))
 
 
 TextReader = WordTokenizer | PieceReader
 Reader = TextReader | PatchReader
-READERS: Final = ("words", "pieces", "patches")  # what `facts` call them
+READERS: Final = ("words", "pieces", "patches")  # their names in `facts`
 
 
 def reader_from(facts: Mapping[str, Any]) -> Reader:
-    """The reader whose `facts` these are."""
+    """The reader with these `facts`."""
     rest = {key: value for key, value in facts.items() if key != "kind"}
     if facts["kind"] == "patches":
         return PatchReader(**rest)

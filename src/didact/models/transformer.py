@@ -21,9 +21,12 @@ from didact.models.tokenizer import PatchReader, Reader
 class TransformerModel(NativeModel):
     """Word (or patch), position and segment embeddings, pre-norm layers, mean or first-token pooling.
 
-    `mix` pools a learned mix of all layers instead of the last one. Rows are read up to `length` positions. With
-    `embeddings` the words are the frozen ones of a base model, projected. With `attention="uniform"` every position
-    receives equally much of all real ones, in training too: what attention is good for shows in what is lost.
+    - `pool`: `mean` or `first`.
+    - `mix`: pool a learned mix of all layers instead of the last one.
+    - `length`: maximum number of positions.
+    - `embeddings`: `learned`, or a base model whose frozen word embeddings are projected to `width`.
+    - `attention`: with `uniform` every position attends equally to all real ones, in training too. The loss in
+      accuracy shows what attention contributes.
     """
 
     architecture: ClassVar[str] = "native"
@@ -49,7 +52,9 @@ class TransformerModel(NativeModel):
             length=length, embeddings=embeddings, attention=attention,
         )  # fmt: skip
         if width % heads:
-            raise OptionError(f"A width of {width} cannot be shared by {heads} heads: it must be a multiple of them.")
+            raise OptionError(
+                f"Option 'width' must be a multiple of the number of heads, got width={width} and heads={heads}."
+            )
         self.pooling_position = "mean" if pool == "mean" else "first"
         self.max_length = length
         if isinstance(reader, PatchReader) and embeddings == LEARNED:
@@ -75,7 +80,7 @@ class TransformerModel(NativeModel):
         else:
             patches = self.words(batch.pixels.to(self.first.dtype)).flatten(2).transpose(1, 2)
             words = torch.cat([self.first.expand(len(batch), -1, -1), patches], 1)
-        return words if at == "word" else self._placed(words, batch)
+        return words if at == "word" else self._with_positions(words, batch)
 
     def run(
         self,
@@ -87,14 +92,14 @@ class TransformerModel(NativeModel):
         zero_values_at: TokenMask | None = None,
     ) -> Trace:
         recorder = AttentionRecorder(listen, batch, self.pooling_position, zero_values_at)
-        states = [self._placed(embeddings, batch) if at == "word" else embeddings]
+        states = [self._with_positions(embeddings, batch) if at == "word" else embeddings]
         for layer in self.layers:
-            states.append(layer(states[-1], self._attend(layer, recorder)))
+            states.append(layer(states[-1], self._attention_of(layer, recorder)))
         top = self.norm(states[-1] if self.mix is None else self.mix(torch.stack(states, 1)))
         hidden = tuple(states) if "hidden" in recorder.listen else None
-        return Trace(logits=self._answer(top, batch), hidden=hidden, **recorder.parts())
+        return Trace(logits=self._answer(top, batch), hidden=hidden, **recorder.trace_fields())
 
-    def _placed(self, words: TokenVectors, batch: Batch) -> TokenVectors:
+    def _with_positions(self, words: TokenVectors, batch: Batch) -> TokenVectors:
         positions = torch.arange(words.shape[1], device=words.device)
         return self.dropout(words + self.positions(positions) + self.segments(batch.segments + 1))
 
@@ -104,14 +109,14 @@ class TransformerModel(NativeModel):
         pooled = mean_over(states, batch.mask) if self.pooling_position == "mean" else states[:, 0]
         return self.head(self.dropout(pooled))
 
-    def _attend(self, layer: nn.Module, recorder: AttentionRecorder) -> Attend:
-        """Attention that can be listened to. Dropout falls on its weights too."""
+    def _attention_of(self, layer: nn.Module, recorder: AttentionRecorder) -> Attend:
+        """The attention function of a layer, which feeds the recorder. Dropout also applies to its probabilities."""
         assert isinstance(layer, EncoderLayer)
 
         def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             logits = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
             if self.options.get("attention") == UNIFORM:
-                logits = logits * 0.0  # not new zeros: who asks for their gradients gets some
+                logits = logits * 0.0  # stays in the graph, so that gradients exist
             recorder.record_logits(logits, None)
             weights = logits.masked_fill(~recorder.mask[:, None, None, :], -torch.inf).softmax(-1)
             weights = layer.dropout(weights)
