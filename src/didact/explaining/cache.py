@@ -54,7 +54,7 @@ class CacheLookup:
     path: Path
     key: str
     rows: Sequence[Row] = ()
-    others: Sequence[Path] = ()
+    older_files: Sequence[Path] = ()
 
     @property
     def file(self) -> CachedFile:
@@ -62,22 +62,22 @@ class CacheLookup:
 
     def missing_rows(self) -> Sequence[Row]:
         """The rows that are in none of the files."""
-        return () if _loaded(self.path) is not None else self.parts()[1]
+        return () if _load_readable(self.path) is not None else self.load_cached()[1]
 
-    def parts(self) -> tuple[list[Explanations], list[Row]]:
+    def load_cached(self) -> tuple[list[Explanations], list[Row]]:
         """What the other files hold of the rows, and the rows they do not hold."""
-        parts: list[Explanations] = []
-        have: set[str] = set()
-        for other in self.others:
-            explanations = _loaded(other)
+        cached: list[Explanations] = []
+        covered: set[str] = set()
+        for file in self.older_files:
+            explanations = _load_readable(file)
             if explanations is None or explanations.is_image:  # texts tell whether a row is the same
                 continue
             texts = dict(zip(explanations.ids, explanations.texts, strict=True))
-            rows = [row for row in self.rows if row.id not in have and texts.get(row.id) == row.texts]
-            have |= {row.id for row in rows}
+            rows = [row for row in self.rows if row.id not in covered and texts.get(row.id) == row.texts]
+            covered |= {row.id for row in rows}
             if rows:
-                parts.append(select_rows(explanations, rows, label=other.name))
-        return parts, [row for row in self.rows if row.id not in have]
+                cached.append(select_rows(explanations, rows, label=file.name))
+        return cached, [row for row in self.rows if row.id not in covered]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,26 +100,26 @@ class ExplanationCache:
         """The explanations of these rows in a file: those there are, and the missing ones computed now."""
         explanations = as_explanations(method)
         if explanations is not None:
-            return self._save_as_is(select_rows(explanations, rows, label=label), label, whole=explanations)
+            return self._save_as_is(select_rows(explanations, rows, label=label), label, source=explanations)
         job = self._job(method)
         cached = self._lookup(job, rows, label) if job.method.is_reproducible else None
         if cached is not None and is_readable_file(cached.path):
             return cached.file
-        known, missing = ([], rows) if cached is None else cached.parts()
+        existing, missing = ([], rows) if cached is None else cached.load_cached()
         if cached is not None and not missing:
-            self._save(cached.path, rows, known)
+            self._save(cached.path, rows, existing)
             return cached.file
-        work = DatasetJob(job, missing, self.outputs)
-        work.check()
+        dataset_job = DatasetJob(job, missing, self.outputs)
+        dataset_job.check()
         progress = self.progress and not quiet
         if cached is None:
-            new = work.explain(progress=progress)
+            new = dataset_job.explain(progress=progress)
             file = self._save_as_is(new, label)
         else:
             invalidate_fingerprint(self.teacher)
-            store, file = work.store(cached.path), cached.file
-            new = work.explain(store, progress=progress, fill=self.fill)
-            self._save(cached.path, rows, [*known, new])
+            store, file = dataset_job.store(cached.path), cached.file
+            new = dataset_job.explain(store, progress=progress, fill=self.fill)
+            self._save(cached.path, rows, [*existing, new])
             store.clear()
         warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=2)
         return file
@@ -128,7 +128,7 @@ class ExplanationCache:
         """Where the explanations by a method belong; None for a method whose making is not known."""
         explanations = as_explanations(method)
         if explanations is not None:
-            file = _content_key(select_rows(explanations, rows, label=label), label, whole=explanations)
+            file = _content_key(select_rows(explanations, rows, label=label), label, source=explanations)
             return CacheLookup(self.folder / file.name, file.key)
         job = self._job(method)
         return self._lookup(job, rows, label) if job.method.is_reproducible else None
@@ -152,35 +152,37 @@ class ExplanationCache:
     def lookup_components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
         """Where what a learned explainer weighs belongs."""
         name = name_of(explainer)
-        facts = {"teacher": self.fingerprint, "family": name, "version": explainer.version}
-        key = key_of(facts | {"members": [(label, member.key) for label, member in members]})
+        key_fields = {"teacher": self.fingerprint, "family": name, "version": explainer.version}
+        key = key_of(key_fields | {"members": [(label, member.key) for label, member in members]})
         return CachedFile(f"parts-{name}-{key}-{_rows_key(rows)}", key)
 
     def _job(self, method: Any) -> ExplainJob:
         return ExplainJob.of(self.teacher, method, background=self.background, batch_size=batch_size_for(self.teacher))
 
     def _lookup(self, job: ExplainJob, rows: Sequence[Row], label: str) -> CacheLookup:
-        key = key_of({"teacher": self.fingerprint, **job.facts})
+        key = key_of({"teacher": self.fingerprint, **job.score_settings})
         stem = f"{slug(label)}-{key}"
         # Where labels or rationales decide the scores, the same text may now have others.
         is_label = job.common.target == "gold" or job.teacher.reads_labels
         by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
-        others = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
-        return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, others)
+        older_files = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
+        return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, older_files)
 
-    def _save(self, path: Path, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
+    def _save(self, path: Path, rows: Sequence[Row], pieces: Sequence[Explanations]) -> None:
         """Save the explanations of all rows, in their order, from the parts that hold some of them."""
-        fingerprints = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
-        alike = [replace(part, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for part in parts]
-        explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
+        fingerprints = {"teacher": pieces[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+        uniform = [
+            replace(piece, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for piece in pieces
+        ]
+        explanations = uniform[0] if len(uniform) == 1 else Explanations.joined(uniform)
         # The same text may have got another label since.
         replace(select_rows(explanations, rows, label=path.name), labels=gold_labels(self.teacher, rows)).save(path)
 
-    def _save_as_is(self, maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
+    def _save_as_is(self, explanations: Explanations, label: str, *, source: Explanations | None = None) -> CachedFile:
         """Explanations whose making is not known, in a file: their content is their key."""
-        file = _content_key(maps, label, whole=whole)
+        file = _content_key(explanations, label, source=source)
         if not is_readable_file(self.folder / file.name):
-            replace(maps, images=None).save(self.folder / file.name)
+            replace(explanations, images=None).save(self.folder / file.name)
         return file
 
 
@@ -193,9 +195,9 @@ def batch_size_for(teacher: Teacher) -> int | None:
     return _ON_CPU if teacher.pretrained == "everything" and teacher.device.type == "cpu" else None
 
 
-def select_rows(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
+def select_rows(explanations: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
     """The explanations of these rows, found by id; all must be there and be about the same texts."""
-    index = {name: number for number, name in enumerate(maps.ids)}
+    index = {name: number for number, name in enumerate(explanations.ids)}
     missing = [row.id for row in rows if row.id not in index]
     if missing:
         raise DataError(
@@ -203,11 +205,11 @@ def select_rows(maps: Explanations, rows: Sequence[Row], *, label: str) -> Expla
             "Explain the whole split 'train', or take smaller sizes. The first are:",
             missing,
         )
-    other = [row.id for row in rows if row.image is None and maps.texts[index[row.id]] != row.texts]
-    if other:
-        raise DataError(f"{len(other)} explanations in {label!r} are about other texts than the rows have:", other)
+    changed = [row.id for row in rows if row.image is None and explanations.texts[index[row.id]] != row.texts]
+    if changed:
+        raise DataError(f"{len(changed)} explanations in {label!r} are about other texts than the rows have:", changed)
     order = [index[row.id] for row in rows]
-    return maps if order == list(range(len(maps))) else maps.select(order)
+    return explanations if order == list(range(len(explanations))) else explanations.select(order)
 
 
 def as_explanations(method: Method) -> Explanations | None:
@@ -217,22 +219,22 @@ def as_explanations(method: Method) -> Explanations | None:
     return method if isinstance(method, Explanations) else None
 
 
-def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
+def _content_key(explanations: Explanations, label: str, *, source: Explanations | None = None) -> CachedFile:
     """Where such explanations belong. `whole` is the set they were chosen from: it stays the same when a plan grows."""
-    content = _hash(replace(maps, images=None))
-    return CachedFile(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))
+    content = _hash_of(replace(explanations, images=None))
+    return CachedFile(f"{slug(label)}-{content}.parquet", content if source is None else _hash_of(source))
 
 
-def _hash(maps: Explanations) -> str:
-    return hashlib.sha256(to_parquet(maps)).hexdigest()[:16]
+def _hash_of(explanations: Explanations) -> str:
+    return hashlib.sha256(to_parquet(explanations)).hexdigest()[:16]
 
 
 def is_readable_file(path: Path) -> bool:
     """Whether a file holds explanations that can be read."""
-    return _loaded(path) is not None
+    return _load_readable(path) is not None
 
 
-def _loaded(path: Path) -> Explanations | None:
+def _load_readable(path: Path) -> Explanations | None:
     """The explanations in a file; None if it is missing or damaged."""
     if not path.is_file():
         return None

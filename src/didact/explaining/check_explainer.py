@@ -53,7 +53,7 @@ class ExplainerCheck:
 
     @property
     def failed(self) -> tuple[PromiseResult, ...]:
-        return tuple(one for one in self.promises if one.outcome == "failed")
+        return tuple(promise for promise in self.promises if promise.outcome == "failed")
 
     def __str__(self) -> str:
         broken = len(self.failed)
@@ -82,7 +82,7 @@ def check_explainer(
     for subject, teacher, rows in _subjects(with_function=with_function):
         prepared = partial(_prepared, method, options, teacher)
         try:
-            seen = check_promises(prepared, teacher, rows, kind=kind, tolerance=_TOLERANCE)
+            faults = check_promises(prepared, teacher, rows, kind=kind, tolerance=_TOLERANCE)
         except RequestError as error:
             refused.append(f"{subject}: {error}")
             continue
@@ -90,8 +90,8 @@ def check_explainer(
             crashed.append(f"{subject}: {type(error).__name__}: {error}")
             continue
         served.append(subject)
-        for name, result in seen.items():
-            outcomes[name].append((subject, result))
+        for name, fault in faults.items():
+            outcomes[name].append((subject, fault))
     promises = [_verdict(promise, outcomes[name]) for name, promise in PROMISES.items()]
     promises.append(PromiseResult(_SERVED, "passed" if served else "failed", "" if served else "; ".join(refused[:1])))
     refusal: Literal["passed", "failed", "not applicable"] = "passed" if refused else "not applicable"
@@ -104,10 +104,10 @@ def check_explainer(
 
 def _verdict(promise: str, outcomes: Sequence[tuple[str, str]]) -> PromiseResult:
     """One line from what was seen on each model."""
-    broken = next((one for one in outcomes if one[1] not in ("", NOT_APPLICABLE)), None)
+    broken = next((outcome for outcome in outcomes if outcome[1] not in ("", NOT_APPLICABLE)), None)
     if broken is not None:
         return PromiseResult(promise, "failed", f"{broken[0]}: {broken[1]}")
-    return PromiseResult(promise, "passed" if any(not seen for _, seen in outcomes) else "not applicable")
+    return PromiseResult(promise, "passed" if any(not fault for _, fault in outcomes) else "not applicable")
 
 
 def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: Sequence[Row]) -> Callable[..., Any]:
@@ -139,7 +139,7 @@ def _subjects(*, with_function: bool) -> Iterator[tuple[str, Teacher, Sequence[R
     yield "transformer, reading", _native("native", "reading", questions), questions
     yield "BiLSTM with attention, classification", _native("bilstm_attention", "classification", texts), texts
     if with_function:
-        yield "function, classification", FunctionTeacher(_letters, ["few", "many"]), texts
+        yield "function, classification", FunctionTeacher(_count_letters, ["few", "many"]), texts
 
 
 def _native(architecture: str, task: str, rows: Sequence[Row]) -> Teacher:
@@ -152,7 +152,7 @@ def _native(architecture: str, task: str, rows: Sequence[Row]) -> Teacher:
             f"{architecture}(width=16{heads})", task=TASKS[task], rows=rows, source="rows of the check", split="all",
             classes=("a", "b", "c") if TASKS[task].has_classes else None,
         )  # fmt: skip
-        _scatter(model)
+        _add_noise(model)
     return model.eval()
 
 
@@ -184,18 +184,18 @@ def _bert() -> Teacher:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = BertForSequenceClassification(config).eval()
-        _scatter(model)
+        _add_noise(model)
     return load_teacher((model, tokenizer))
 
 
-def _scatter(model: torch.nn.Module) -> None:
+def _add_noise(model: torch.nn.Module) -> None:
     """Random biases and norms too, or half of the mistakes cancel out."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
-def _letters(texts: Sequence[str]) -> np.ndarray:
+def _count_letters(texts: Sequence[str]) -> np.ndarray:
     """Probabilities of few and many letters "o"."""
     many = 1 / (1 + np.exp([0.5 + 0.2 * text.count("a") - 0.3 * text.count("o") for text in texts]))
     return np.stack([1 - many, many], 1)

@@ -39,8 +39,8 @@ class DatasetJob:
         """The outputs of these rows, in their order."""
         if self.outputs is None:
             return None
-        indices = {row: index for index, row in enumerate(self.outputs.ids)}
-        return self.outputs.select(np.array([indices[row.id] for row in self.rows], dtype=np.int64))
+        index_of = {row: index for index, row in enumerate(self.outputs.ids)}
+        return self.outputs.select(np.array([index_of[row.id] for row in self.rows], dtype=np.int64))
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
@@ -70,10 +70,10 @@ class DatasetJob:
         """
         is_filled = fill is not None and store is not None and fill(self, store, progress)
         with Progress(self.job.title, total=len(self.rows), shown=progress and not is_filled) as bar:
-            explain = self._explain if store is None else store.explain
-            parts = [explain(shard, bar) for shard in self.shards()]
+            explain_shard = self._explain if store is None else store.explain
+            shards = [explain_shard(shard, bar) for shard in self.shards()]
         images = tuple(row.image for row in self.rows if row.image is not None) or None
-        return replace(Explanations.joined(parts), fingerprints=self.fingerprints, images=images)
+        return replace(Explanations.joined(shards), fingerprints=self.fingerprints, images=images)
 
     def _explain(self, shard: Shard, bar: Progress) -> Explanations:
         return self.job.explain(shard.rows, shard.outputs, bar)

@@ -66,37 +66,47 @@ def explain(
     """
     teacher = as_teacher(teacher)
     rows = rows_for(teacher, data)
-    method = _chosen_method(teacher, rows, options) if method is None else method
-    resolving: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
+    method = _default_method(teacher, rows, options) if method is None else method
+    resolve_options: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
-        given = {**options, **resolving, "background_rows": background_rows, "outputs": outputs, "progress": progress}
-        return _every_class(teacher, rows, method, out, given)
-    job = ExplainJob.of(teacher, method, options, **resolving)
+        call_options = {
+            **options,
+            **resolve_options,
+            "background_rows": background_rows,
+            "outputs": outputs,
+            "progress": progress,
+        }
+        return _explain_every_class(teacher, rows, method, out, call_options)
+    job = ExplainJob.of(teacher, method, options, **resolve_options)
     rows = labelled_rows(teacher, data, rows, classes=classes, required=job.common.target == "gold")
     job.background = rows if background_rows is None else rows_for(teacher, background_rows)
-    work = DatasetJob(job, rows, outputs)
-    work.check()
-    explanations = work.explain(progress=progress) if out is None else _saved(work, out, overwrite, progress)
+    dataset_job = DatasetJob(job, rows, outputs)
+    dataset_job.check()
+    explanations = (
+        dataset_job.explain(progress=progress)
+        if out is None
+        else _explain_to_file(dataset_job, out, overwrite, progress)
+    )
     warn_about_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
     return explanations
 
 
-def _saved(work: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -> Explanations:
+def _explain_to_file(dataset_job: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -> Explanations:
     """Explain into a file, from where a stopped run left off."""
     if not isinstance(out, str | Path):
         raise OptionError(f"out must be the path of a file, not {out!r}.")
     path = check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
-    invalidate_fingerprint(work.job.teacher)
+    invalidate_fingerprint(dataset_job.job.teacher)
     if not overwrite:
-        work.job.check_origin(path, work.fingerprints if path.exists() else {})
-    store = work.store(path)
-    explanations = work.explain(store, progress=progress)
+        dataset_job.job.check_origin(path, dataset_job.fingerprints if path.exists() else {})
+    store = dataset_job.store(path)
+    explanations = dataset_job.explain(store, progress=progress)
     explanations.save(path)
     store.clear()
     return explanations
 
 
-def _every_class(
+def _explain_every_class(
     teacher: Teacher, rows: Sequence[Row], method: Any, out: str | Path | None, options: Mapping[str, Any]
 ) -> ByClass:
     """The rows explained once for each class."""
@@ -114,13 +124,13 @@ def _every_class(
     return ByClass(by_class)
 
 
-def _chosen_method(teacher: Teacher, rows: Sequence[Row], options: Mapping[str, Any]) -> str:
+def _default_method(teacher: Teacher, rows: Sequence[Row], options: Mapping[str, Any]) -> str:
     """The default method, where none was named. An option of another method is an error."""
     method = default_method(teacher, rows)
-    strange = [name for name in options if name not in COMMON and not knows_option(method, name)]
-    if strange:
+    unknown = [name for name in options if name not in COMMON and not knows_option(method, name)]
+    if unknown:
         raise OptionError(
-            f"No method was named, so this teacher is explained with {method!r}, which has no option {strange[0]!r}. "
+            f"No method was named, so this teacher is explained with {method!r}, which has no option {unknown[0]!r}. "
             "Name the method that has it: method='integrated_gradients'."
         )
     return method

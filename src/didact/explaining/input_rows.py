@@ -34,11 +34,11 @@ def labelled_rows(
     names, stay as they are.
     """
     source = data.all_rows if isinstance(data, Dataset) else data
-    known = Split(source.name, rows, source.classes) if isinstance(source, Split) else rows
-    found, note = align_rows(known, teacher.classes, classes=classes, required=required)
+    named_split = Split(source.name, rows, source.classes) if isinstance(source, Split) else rows
+    aligned, note = align_rows(named_split, teacher.classes, classes=classes, required=required)
     if note is not None:
         _LOG.info("%s", note)
-    return found
+    return aligned
 
 
 def explains_gold_label(*methods: Any) -> bool:

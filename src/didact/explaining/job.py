@@ -62,10 +62,10 @@ class ExplainJob:
         *,
         background: Sequence[Row] | None = None,
         batch_size: int | None = None,
-        **given: Any,
+        **resolve_options: Any,
     ) -> "ExplainJob":
         """The job for a method as users give it. More options are those of `resolve`."""
-        common, built = resolve_method(teacher, method, options or {}, batch_size=batch_size, **given)
+        common, built = resolve_method(teacher, method, options or {}, batch_size=batch_size, **resolve_options)
         return cls(teacher, common, built, batch_size or _BATCH, background)
 
     @property
@@ -87,13 +87,13 @@ class ExplainJob:
         """All options, the common and the method's own, as they were in force."""
         shared = {name: value for name, value in vars(self.common).items() if name != "precision" or value != SINGLE}
         shared["scale"] = None if self.teacher.task.is_score else self.common.scale or self.teacher.default_scale
-        of_method = {name: value for name, value in self.method.options.items() if name != "batch_size"}
-        if "replace" in of_method and not isinstance(self.teacher, Differentiable):
-            of_method["replace"] = "absent"
-        return shared | of_method
+        method_options = {name: value for name, value in self.method.options.items() if name != "batch_size"}
+        if "replace" in method_options and not isinstance(self.teacher, Differentiable):
+            method_options["replace"] = "absent"
+        return shared | method_options
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def score_settings(self) -> dict[str, Any]:
         """What decides the scores beside teacher and rows."""
         explainer = self.method.explainer
         return {
@@ -112,7 +112,7 @@ class ExplainJob:
             "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
             "device": self.teacher.device.type,
             "batch_size": self.batch_size,
-            **self.facts,
+            **self.score_settings,
         }
 
     @cached_property
@@ -140,14 +140,14 @@ class ExplainJob:
     def check(self, rows: Sequence[Row]) -> None:
         """Refuse before any work what would be refused half way."""
         name = self.method.name
-        need = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
-        check_method(self.teacher, name, need, self.common.precision)
-        unmarked = [row.id for row in rows if row.rationale is None] if name == "human" else []
-        if unmarked:
+        needs = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
+        check_method(self.teacher, name, needs, self.common.precision)
+        without_rationale = [row.id for row in rows if row.rationale is None] if name == "human" else []
+        if without_rationale:
             raise DataError(
-                f"{len(unmarked)} of {len(rows)} rows have no rationale, and the explainer 'human' has "
+                f"{len(without_rationale)} of {len(rows)} rows have no rationale, and the explainer 'human' has "
                 "nothing else to show. Leave them out, or choose another method:",
-                unmarked,
+                without_rationale,
             )
 
     def check_learned(self) -> None:
@@ -167,17 +167,17 @@ class ExplainJob:
         """Explain the rows in batches of similar length. `outputs` are the teacher's answers to them, in order."""
         self.check(rows_for(self.teacher, rows))
         groups = row_batches(rows, self.batch_size)
-        parts = []
+        pieces = []
         teacher = in_precision(self.teacher, self.common.precision, method=self.method.name)  # of a model a copy
         with torch.inference_mode(False):  # a caller's mode would leave nothing to derive
             self._prepare(teacher, rows)
-            for indices, batch in zip(groups, _encoded(teacher, rows, groups), strict=True):
-                known = None if outputs is None else outputs.select(np.array(indices))
-                chosen = [rows[index] for index in indices]
-                parts.append(self._batch(teacher, chosen, batch.to(teacher.device), known))
+            for indices, batch in zip(groups, _encode(teacher, rows, groups), strict=True):
+                batch_outputs = None if outputs is None else outputs.select(np.array(indices))
+                batch_rows = [rows[index] for index in indices]
+                pieces.append(self._explain_batch(teacher, batch_rows, batch.to(teacher.device), batch_outputs))
                 if bar is not None:
                     bar.advance(len(indices))
-        explanations = Explanations.joined(parts).select(np.argsort(np.concatenate(groups)))
+        explanations = Explanations.joined(pieces).select(np.argsort(np.concatenate(groups)))
         if self.common.level == "word":
             explanations = explanations.words()
         if self.common.absolute:
@@ -189,7 +189,9 @@ class ExplainJob:
             self.method.explainer.prepare(teacher, self.background or rows[:1])
         self._is_prepared = True
 
-    def _batch(self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
+    def _explain_batch(
+        self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None
+    ) -> Explanations:
         if self.common.special:
             batch = replace(batch, units=batch.mask)
         answers = BatchAnswers.of(teacher, rows, batch, outputs)
@@ -211,7 +213,7 @@ class ExplainJob:
         )
 
 
-def _encoded(teacher: Teacher, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
+def _encode(teacher: Teacher, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
     try:
         return [teacher.encode([rows[index] for index in indices]) for indices in groups]
     except TooLongError:  # of one batch; the caller wants to know of all
@@ -230,8 +232,8 @@ def _check_scores(explanation: Any, rows: Sequence[Row], batch: Batch, *, method
         )
     is_finite = explanation.scores.isfinite().all(-1).tolist()
     if not all(is_finite):
-        broken = [row.id for row, fine in zip(rows, is_finite, strict=True) if not fine]
+        faulty = [row.id for row, finite in zip(rows, is_finite, strict=True) if not finite]
         raise DidactError(
-            f"{method!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
+            f"{method!r} gave scores that are not finite for rows {', '.join(faulty[:10])}. "
             "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
         )

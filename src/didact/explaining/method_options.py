@@ -60,12 +60,12 @@ def resolve_method(
     """Options sorted into those common to all and the method's own; unknown ones are refused."""
     shared = {"batch_size": python_number(batch_size), "seed": python_number(seed)}
     shared = {name: value for name, value in shared.items() if value is not None}
-    given = {name: python_number(value) for name, value in options.items()}
+    values = {name: python_number(value) for name, value in options.items()}
     if is_learned(method):
         method = load_explainer(str(method))
     if isinstance(method, str):
-        method, given = _with_options_of_spec(method, given, shared)
-    for name, value in given.items():
+        method, values = _merge_spec_options(method, values, shared)
+    for name, value in values.items():
         reason = unsupported_option(teacher, name, value)
         if reason is not None:
             raise OptionError(reason)
@@ -74,25 +74,27 @@ def resolve_method(
             raise OptionError("A preset sets options of a named method, and this explainer is already made.")
         for name, value in get_preset(preset).options(method).items():
             if (name in COMMON or knows_option(method, name)) and unsupported_option(teacher, name, value) is None:
-                given.setdefault(name, value)
-    made = getattr(method, "level", None)
-    if made is not None and given.setdefault("level", made) != made:
-        raise OptionError(f"The explainer was made with level={made!r}, and level={given['level']!r} was asked for.")
-    common, given = split_options(given)
+                values.setdefault(name, value)
+    fixed_level = getattr(method, "level", None)
+    if fixed_level is not None and values.setdefault("level", fixed_level) != fixed_level:
+        raise OptionError(
+            f"The explainer was made with level={fixed_level!r}, and level={values['level']!r} was asked for."
+        )
+    common, values = split_options(values)
     if isinstance(method, str):
-        wanted = {"level": common.level} | shared
-        given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given
+        inherited = {"level": common.level} | shared
+        values = {name: value for name, value in inherited.items() if knows_option(method, name)} | values
     check_option_types(shared, resolve_method, of="explain")
-    return common, build_explainer(method, **given)
+    return common, build_explainer(method, **values)
 
 
-def _with_options_of_spec(
-    method: str, given: Mapping[str, Any], shared: Mapping[str, Any]
+def _merge_spec_options(
+    method: str, values: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """The name of a spec like `lime(samples=200)`, and its options with those given beside it."""
     spec = parse_spec(method)
     EXPLAINERS[spec.name]  # an unknown method is told before an unknown option
-    twice = sorted(spec.options.keys() & (given.keys() | shared.keys()))
-    if twice:
-        raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
-    return spec.name, with_current_names(spec.name, {**given, **spec.options})
+    duplicates = sorted(spec.options.keys() & (values.keys() | shared.keys()))
+    if duplicates:
+        raise OptionError(f"Option {duplicates[0]!r} is given twice: in {method!r} and beside it.")
+    return spec.name, with_current_names(spec.name, {**values, **spec.options})

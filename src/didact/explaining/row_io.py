@@ -20,12 +20,12 @@ def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row v
 
     `answers` are the teacher's, where they are known.
     """
-    facts = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
+    records = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
     images = [row.image for row in rows]
     columns: dict[str, list[Any]] = {
-        "facts": [json.dumps(one, ensure_ascii=False) for one in facts],
-        "image": [None if one is None else one.tobytes() for one in images],
-        "shape": [None if one is None else list(one.shape) for one in images],
+        "facts": [json.dumps(record, ensure_ascii=False) for record in records],
+        "image": [None if image is None else image.tobytes() for image in images],
+        "shape": [None if image is None else list(image.shape) for image in images],
     }
     if answers is not None:
         columns["answer"] = [values.tolist() for values in answers]
@@ -44,10 +44,12 @@ def read_answers(path: Path) -> Float[np.ndarray, "row value"] | None:
     return None if answers is None else np.array(answers, dtype=np.float64)
 
 
-def _row(facts: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
-    name, texts, label, rationale, alignments = json.loads(facts)
+def _row(record: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
+    name, texts, label, rationale, alignments = json.loads(record)
     pixels = None if image is None else np.frombuffer(image, dtype=np.uint8).reshape(shape or ()).copy()
-    marked: Any = None if rationale is None else tuple((Span if len(one) == 3 else Box)(*one) for one in rationale)
+    marked: Any = (
+        None if rationale is None else tuple((Span if len(values) == 3 else Box)(*values) for values in rationale)
+    )
     pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
-    answer = tuple(Span(*one) for one in label) if isinstance(label, list) else label
+    answer = tuple(Span(*values) for values in label) if isinstance(label, list) else label
     return Row(name, tuple(texts), pixels, answer, marked, pairs)

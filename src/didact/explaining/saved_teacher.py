@@ -20,8 +20,8 @@ from didact.errors import DidactError
 from didact.files.checksummed import write_json
 from didact.models.load import RECORD, load_teacher
 
-_WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
-_CHECKED: Final = 8  # rows that a copy must answer as the teacher does
+_SAVED_FIELDS: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
+_CHECKED_ROWS: Final = 8  # rows that a copy must answer as the teacher does
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +65,11 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
     Hooks, subclasses and tokenizers can be lost on the way, and a fingerprint does not see all of that. So the copy
     must be of the same class and answer some rows with the same bits, together and one by one.
     """
-    own_config = _config_of(teacher)
+    live_config = _config_of(teacher)
     if not teacher.is_portable or teacher.device.type not in ("cpu", "cuda"):
         return None
     teacher = require_model(teacher, "save")
-    config = {} if own_config is None else teacher.facts()["config"]
+    config = {} if live_config is None else teacher.facts()["config"]
     loading = {
         "task": teacher.task.name,
         "classes": None if teacher.classes is None else list(teacher.classes),
@@ -77,21 +77,21 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
         "truncate": teacher.truncate,
         "device": teacher.device.type,
     }
-    written = {name: config.get(name) for name in _WRITTEN if config}
+    written = {name: config.get(name) for name in _SAVED_FIELDS if config}
     copy = TeacherSource(f"teacher-{fingerprint}", loading, teacher.name, written, _is_aligned(teacher))
-    place = folder / copy.source
-    place.mkdir(parents=True, exist_ok=True)
+    path = folder / copy.source
+    path.mkdir(parents=True, exist_ok=True)
     try:
-        with _config_restored(teacher), _quietly(own_config is not None):
-            teacher.save(place)
+        with _config_restored(teacher), _quietly(live_config is not None):
+            teacher.save(path)
         if teacher.library == "native":
-            write_json(place / RECORD, {"kind": "native"})
-        if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED]):
+            write_json(path / RECORD, {"kind": "native"})
+        if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED_ROWS]):
             return copy
         log.info("%s explains here: a saved copy of it would not be the same.", teacher.name)
     except (DidactError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
         log.info("%s cannot be saved and opened again: %s", teacher.name, error)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)
     return None
 
 
@@ -125,12 +125,12 @@ def _config_of(teacher: Teacher) -> Any:
 def _config_restored(teacher: Model) -> Iterator[None]:
     """Saving leaves no trace in a live model's configuration."""
     config = _config_of(teacher)
-    before = {name: getattr(config, name, None) for name in _WRITTEN}
+    original = {name: getattr(config, name, None) for name in _SAVED_FIELDS}
     try:
         yield
     finally:
         if config is not None:
-            for name, value in before.items():
+            for name, value in original.items():
                 setattr(config, name, value)
 
 

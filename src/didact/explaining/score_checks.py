@@ -20,13 +20,13 @@ def warn_about_scores(
 
     Methods that promise no completeness have no residuals (NaN) and are not judged.
     """
-    known = residuals[~np.isnan(residuals)]
-    median = float(np.median(known)) if len(known) else 0.0
+    defined = residuals[~np.isnan(residuals)]
+    median = float(np.median(defined)) if len(defined) else 0.0
     if median > COMPLETENESS_TOLERANCE:
         remedy = method.explainer.remedy if isinstance(method.explainer, Explainer) else Explainer.remedy
         warnings.warn(
             f"{method.name}: scores do not add up. They are off by {100 * median:.3g} % of what they explain in the "
-            f"median of {len(known)} rows, and by {100 * known.max():.3g} % at most. {remedy}",
+            f"median of {len(defined)} rows, and by {100 * defined.max():.3g} % at most. {remedy}",
             ExplanationWarning,
             stacklevel=stacklevel + 1,
         )

@@ -206,25 +206,25 @@ class ShardDistributor:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
+    def fill(self, dataset_job: DatasetJob, store: ShardStore, progress: bool) -> bool:
         """Explain the shards that the store lacks. False if this process is to explain them."""
-        if not _is_shareable(work.job.method) or self.executor.max_concurrency() < 2:
+        if not _is_shareable(dataset_job.job.method) or self.executor.max_concurrency() < 2:
             return False
-        missing = [shard for shard in work.shards() if store.load(store.file(shard)) is None]
-        if len(missing) < 2 or (teacher := self._saved(work)) is None:
+        missing = [shard for shard in dataset_job.shards() if store.load(store.file(shard)) is None]
+        if len(missing) < 2 or (teacher := self._save_teacher(dataset_job)) is None:
             return False
         self._count += 1
         folder = self.folder / f"{self._count:04d}"
         source = replace(teacher, source=os.path.relpath(self.folder / teacher.source, folder))
-        with Progress(work.job.title, total=len(work.rows), shown=progress) as bar:
-            bar.skip(len(work.rows) - sum(len(shard.rows) for shard in missing))
+        with Progress(dataset_job.job.title, total=len(dataset_job.rows), shown=progress) as bar:
+            bar.skip(len(dataset_job.rows) - sum(len(shard.rows) for shard in missing))
             ShardQueue(source, store, folder, self.root).run(self.executor, missing, bar)
         return True
 
-    def _saved(self, work: DatasetJob) -> TeacherSource | None:
-        fingerprint = work.fingerprints["teacher"]
+    def _save_teacher(self, dataset_job: DatasetJob) -> TeacherSource | None:
+        fingerprint = dataset_job.fingerprints["teacher"]
         if fingerprint not in self._teachers:
-            self._teachers[fingerprint] = save_copy(work.job.teacher, fingerprint, self.folder, work.rows)
+            self._teachers[fingerprint] = save_copy(dataset_job.job.teacher, fingerprint, self.folder, dataset_job.rows)
         return self._teachers[fingerprint]
 
 

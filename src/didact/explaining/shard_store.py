@@ -52,7 +52,7 @@ class ShardStore:
     """
 
     def __init__(self, path: Path, job: ExplainJob, *, shard: int, teacher: str | None) -> None:
-        self.path, self.job, self.resumable = path, job, job.method.is_reproducible
+        self.path, self.job, self.is_resumable = path, job, job.method.is_reproducible
         self.folder = path.with_name(f"{path.name}.shards")
         self.reused = 0  # shards that an earlier run had finished
         self._settings = key_of({**job.settings, "teacher": teacher, "shard": shard})
@@ -64,7 +64,7 @@ class ShardStore:
 
     def explain(self, shard: Shard, bar: Progress) -> Explanations:
         """The shard: loaded if an earlier run finished it, else explained now and saved."""
-        explanations = self._finished(shard, bar)
+        explanations = self._load_finished(shard, bar)
         if explanations is None:
             explanations = self.job.explain(shard.rows, shard.outputs, bar)
             self.save(self.file(shard), explanations)
@@ -72,9 +72,9 @@ class ShardStore:
 
     def missing(self, shards: Iterable[Shard], bar: Progress) -> Iterator[Shard]:
         """The shards that no earlier run finished."""
-        return (shard for shard in shards if self._finished(shard, bar) is None)
+        return (shard for shard in shards if self._load_finished(shard, bar) is None)
 
-    def _finished(self, shard: Shard, bar: Progress) -> Explanations | None:
+    def _load_finished(self, shard: Shard, bar: Progress) -> Explanations | None:
         explanations = self.load(self.file(shard))
         if explanations is not None:
             self.reused += 1
@@ -83,7 +83,7 @@ class ShardStore:
 
     def load(self, file: Path) -> Explanations | None:
         """A finished shard. None if it is missing or damaged, or if another run has just removed it."""
-        if not self.resumable or not file.is_file():
+        if not self.is_resumable or not file.is_file():
             return None
         try:
             shard = Explanations.load(file)
@@ -104,12 +104,12 @@ class ShardStore:
 
     def progress(self) -> str:
         """What the same command would resume from: looked up, since a worker may finish before it can report."""
-        if not self.resumable:
+        if not self.is_resumable:
             return f"{self.job.method.name!r} is an object and not a name, so the same again begins anew."
         count = sum(1 for _ in self.folder.glob(f"*-{self._settings}-*.parquet"))
         shards = "1 shard is kept" if count == 1 else f"{count:,} shards are kept"
-        found = f"{shards} in {self.folder}" if count else "Nothing was finished yet"
-        return f"{found}; do the same again to go on."
+        location = f"{shards} in {self.folder}" if count else "Nothing was finished yet"
+        return f"{location}; do the same again to go on."
 
     def clear(self) -> None:
         """Remove the shards of these settings. Others may belong to a run that was stopped."""

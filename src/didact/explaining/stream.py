@@ -60,10 +60,10 @@ class StreamOptions:
                 f"workers and threads are at most {max_threads()}, got {shown(self.workers)} and {shown(self.threads)}."
             )
 
-    def expected(self, known: int | None) -> int | None:
+    def expected_rows(self, known_total: int | None) -> int | None:
         """How many rows there will be, if the data hold so many; None if nobody knows."""
-        known = self.total or known
-        return self.rows if known is None else min(known, self.rows or known)
+        known_total = self.total or known_total
+        return self.rows if known_total is None else min(known_total, self.rows or known_total)
 
 
 @dataclass(frozen=True)
@@ -112,19 +112,21 @@ def explain_stream(
     check_streamable(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
     with torch_threads(stream.threads):
-        opened = (
+        loaded_teacher = (
             load_teacher(str(teacher), **(stream.loading or {}))
             if isinstance(teacher, str | Path)
             else as_teacher(teacher)
         )
-        invalidate_fingerprint(opened)
-        job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
+        invalidate_fingerprint(loaded_teacher)
+        job = _prepare_job(
+            loaded_teacher, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed
+        )
         if stream.workers and not job.method.is_reproducible:
             raise OptionError(
                 f"Workers do not know {job.method.name!r}, which was named in this process alone: explain with "
                 "workers=0, or name it as an entry point of a package (docs/extending.md)."
             )
-        shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
+        shards = _ShardStream(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
@@ -143,13 +145,13 @@ def _check_named(teacher: Any, method: Any) -> None:
         )
 
 
-def _job(
-    teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolving: Any
+def _prepare_job(
+    teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolve_options: Any
 ) -> ExplainJob:
     """What is done to every shard."""
     background = None if background_rows is None else rows_for(teacher, background_rows)
     method = default_method(teacher) if method is None else method
-    job = ExplainJob.of(teacher, method, options, background=background, **resolving)
+    job = ExplainJob.of(teacher, method, options, background=background, **resolve_options)
     if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.needs_background:
         raise OptionError(
             f"{job.method.name!r} compares with other rows, and a stream has none to choose from beforehand. Give some "
@@ -159,7 +161,7 @@ def _job(
     return job
 
 
-class _Shards:
+class _ShardStream:
     """The shards of a stream, in the order in which they are read."""
 
     def __init__(self, store: ShardStore, options: StreamOptions) -> None:
@@ -184,9 +186,9 @@ class _Shards:
             seed=seed,
             notes=options.notes,
         )
-        total = options.expected(source.total)
+        total = options.expected_rows(source.total)
         with self.store.locked(), Progress(job.title, total=total, shown=options.progress) as bar:
-            shards = self._read(_first(source, options.rows))
+            shards = self._read(_take_rows(source, options.rows))
             try:
                 if options.workers:
                     self._explain_by_workers(teacher, self.store.missing(shards, bar), bar)
@@ -195,7 +197,7 @@ class _Shards:
                         self.store.explain(shard, bar)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"Stopped. {self.store.progress()}") from None
-            return self.joined()
+            return self.join_shards()
 
     def _explain_by_workers(self, teacher: str, missing: Iterator[Shard], bar: Progress) -> None:
         source = TeacherSource.of(teacher, self.options.loading or {})
@@ -216,7 +218,7 @@ class _Shards:
             self._files.append(self.store.file(shard))
             yield shard
 
-    def joined(self) -> StreamResult:
+    def join_shards(self) -> StreamResult:
         """All shards become one file; then they are removed.
 
         Only now all data are known. If a file of other data is there, the shards stay.
@@ -233,11 +235,11 @@ class _Shards:
         return StreamResult(path, self.rows, len(self._files), self.store.reused)
 
 
-def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]:
+def _take_rows(source: Iterator[list[Row]], limit: int | None) -> Iterator[list[Row]]:
     """The source up to so many rows."""
-    left = sys.maxsize if most is None else most
+    remaining = sys.maxsize if limit is None else limit
     for rows in source:
-        yield rows[:left]
-        left -= len(rows)
-        if left <= 0:
+        yield rows[:remaining]
+        remaining -= len(rows)
+        if remaining <= 0:
             return
