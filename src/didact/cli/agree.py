@@ -33,21 +33,21 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
 
     has_foreign = _check(config)
     teacher = None if config.model is None else inputs.open_teacher(config)
-    sets = [*config.files, *(_explained(teacher, config) if config.methods else ())]
-    about = None
+    sets = [*config.files, *(_explain_now(teacher, config) if config.methods else ())]
+    foreign_data = None
     if has_foreign and config.data is not None:
         is_explained = bool(config.methods or config.rows)
-        about = inputs.data_for_files(
+        foreign_data = inputs.data_for_files(
             config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained
         )
-    found = agreements(
-        sets, config.measure, groups=SINGLE_GROUP if config.together else None, teacher=teacher, data=about,
+    results = agreements(
+        sets, config.measure, groups=SINGLE_GROUP if config.together else None, teacher=teacher, data=foreign_data,
         batch_size=config.batch_size or 64, **config.pick("by", "level"),
     )  # fmt: skip
     if config.out is not None:
-        draw_agreements(found, config.out, config.each)
+        draw_agreements(results, config.out, config.each)
         echo_stderr(f"The heat map is in {config.out}.")
-    _print(found, config.each, as_json=as_json)
+    _print(results, config.each, as_json=as_json)
     if not as_json:
         typer.echo(CAUTION)
 
@@ -86,26 +86,27 @@ def _check(config: AgreeConfig) -> bool:
     return has_foreign
 
 
-def _explained(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
+def _explain_now(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
     from didact.cli.explain import needs_labels, rows_to_explain
     from didact.explaining.explain import explain
 
-    given = {
+    options = {
         name: value for name, value in config.pick("preset", "level", "batch_size", "seed").items() if value is not None
     }
-    labels = needs_labels(teacher, config.methods, given)
+    labels = needs_labels(teacher, config.methods, options)
     rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     return [
-        explain(teacher, rows, method, background_rows=background, progress=True, **given) for method in config.methods
+        explain(teacher, rows, method, background_rows=background, progress=True, **options)
+        for method in config.methods
     ]
 
 
-def _print(found: "list[Agreement]", each: str | None, *, as_json: bool) -> None:
+def _print(results: "list[Agreement]", each: str | None, *, as_json: bool) -> None:
     if as_json:
-        documents = [agreement.to_document(each) for agreement in found]
+        documents = [agreement.to_document(each) for agreement in results]
         print_json(documents[0] if len(documents) == 1 else {"measures": documents})
         return
-    for agreement in found:
+    for agreement in results:
         typer.echo(agreement.table(caution=False) + "\n")
-        for name, part in agreement.each(each).items() if each is not None else ():
-            typer.echo(f"{each} {name}: {len(part.ids):,} rows\n{part.grid()}\n")
+        for name, subset in agreement.each(each).items() if each is not None else ():
+            typer.echo(f"{each} {name}: {len(subset.ids):,} rows\n{subset.grid()}\n")

@@ -52,19 +52,19 @@ def compare(
     _show(result, out if out is not None and is_url(out) else str(result.folder), as_json=as_json)
 
 
-def _show(result: "Comparison", place: str, *, as_json: bool) -> None:
+def _show(result: "Comparison", location: str, *, as_json: bool) -> None:
     """The table, failed runs, and last of all where the report is."""
     print_json(result.to_document()) if as_json else typer.echo(result.table())
     from didact.reports.build import report
 
-    if is_url(place):
-        echo_stderr(f"The run is kept in {place}.")
+    if is_url(location):
+        echo_stderr(f"The run is kept in {location}.")
     if result.failed:
         echo_stderr(f"{len(result.failed)} runs failed; the same command tries them again.")
     try:
-        echo_stderr(f"Report: {report(place)}")
+        echo_stderr(f"Report: {report(location)}")
     except DidactError as error:
-        echo_stderr(f"The run is kept in {place}, but its report could not be written: {error}")
+        echo_stderr(f"The run is kept in {location}, but its report could not be written: {error}")
         raise typer.Exit(1) from None
     if result.failed:
         raise typer.Exit(1)

@@ -75,7 +75,7 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
     """CPU threads (per process with --stream, default 1). Another number changes the last digits."""
 
-    def explaining(self) -> dict[str, Any]:
+    def method_options(self) -> dict[str, Any]:
         """The options of the method that were given. The rest is for a preset to say."""
         names = ("target", "scale", "level", "special", "absolute", "normalise", "batch_size", "seed", "precision")
         return {name: value for name, value in self.pick(*names).items() if value is not None}

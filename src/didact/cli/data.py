@@ -72,15 +72,15 @@ def list_names(as_json: Json = False) -> None:
 def show(config: ShowConfig, as_json: Json = False) -> None:
     """Show rows of a data set, with the words that people marked."""
     loaded = inputs.open_data(config, seed=config.seed)
-    chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
+    rows = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
     if as_json:
-        print_json({"rows": [_document(row, loaded) for row in chosen]})
+        print_json({"rows": [_document(row, loaded) for row in rows]})
         return
-    parts = [f"{name} {len(part):,}" for name, part in loaded.items()]
+    sizes = [f"{name} {len(split):,}" for name, split in loaded.items()]
     if loaded.all_rows is not None:
-        parts.insert(0, f"all {len(loaded.all_rows):,}")
-    typer.echo(f"{loaded.name}: {loaded.task} ({', '.join(parts)}), fingerprint {loaded.fingerprint}")
-    show_rows(list(chosen), loaded)
+        sizes.insert(0, f"all {len(loaded.all_rows):,}")
+    typer.echo(f"{loaded.name}: {loaded.task} ({', '.join(sizes)}), fingerprint {loaded.fingerprint}")
+    show_rows(list(rows), loaded)
 
 
 def show_rows(rows: "list[Row]", data: "Dataset") -> None:
@@ -120,5 +120,7 @@ def _document(row: "Row", data: "Dataset") -> dict[str, Any]:
         "image": None if row.image is None else list(row.image.shape),
         "label": label_text(row, data) if data.classes is not None and row.label is not None else row.label,
         "rationale": None if row.rationale is None else [list(span) for span in row.rationale],
-        "alignments": None if row.alignments is None else [[list(one) for one in pair] for pair in row.alignments],
+        "alignments": None
+        if row.alignments is None
+        else [[list(aligned_span) for aligned_span in pair] for pair in row.alignments],
     }

@@ -100,19 +100,19 @@ def demo(config: DemoConfig, as_json: Json = False) -> None:
     same command resumes a demo that was stopped.
     """
     config.check()
-    began = time.monotonic()
+    start = time.monotonic()
     from didact.cli.demo_steps import SIZES
 
     size = SIZES["quick" if config.quick else "full" if config.full else "default"]
     # A plain report lies where people look for it.
     folder = config.home if size.name == "default" else config.home / size.name
-    hidden = contextlib.redirect_stdout(io.StringIO()) if as_json else contextlib.nullcontext()
+    redirect = contextlib.redirect_stdout(io.StringIO()) if as_json else contextlib.nullcontext()
     with exit_on_interrupt():
-        with hidden:
+        with redirect:
             screen = _Screen(is_hidden=as_json)
-            result = _compared(screen, config, size, folder)
+            result = _run_steps(screen, config, size, folder)
             page, verdict = _show_ranking(screen, result, folder)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         if as_json:
             document = {"out": str(folder), "report": str(page), "ranking": result.ranking(), "verdict": verdict}
             print_json(document | {"seconds": round(seconds, 1)})
@@ -144,18 +144,18 @@ class _Screen:
         echo_stderr(text) if self.is_hidden else self.text(text)
 
 
-def _compared(screen: _Screen, config: DemoConfig, size: "DemoSize", folder: Path) -> "Comparison":
+def _run_steps(screen: _Screen, config: DemoConfig, size: "DemoSize", folder: Path) -> "Comparison":
     """All steps, each with what it shows: data, teacher, imitation, students, and a row."""
     from didact.cli import demo_steps as steps
 
     if config.model is None:
-        data, teacher = _planted(screen, config)
+        data, teacher = _planted_subject(screen, config)
         subject: dict[str, Any] = {
             "teacher": config.home / "teacher", "data": steps.DATA, "data_seed": config.seed,
             "students": list(size.students), "training": dict(steps.STUDENT),
         }  # fmt: skip
     else:
-        data, teacher = _own(screen, config)
+        data, teacher = _open_own(screen, config)
         subject = {"teacher": teacher, "data": data, **steps.LIMITS}
     imitation = _imitation(screen, teacher, data, size, folder / "l2e", config.seed)
     rows = min(size.rows, len(data["train"]))
@@ -171,7 +171,7 @@ def _compared(screen: _Screen, config: DemoConfig, size: "DemoSize", folder: Pat
     return result
 
 
-def _planted(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
+def _planted_subject(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
     """Planted data, and the teacher of an earlier demo, or one that is trained now."""
     import torch
 
@@ -209,7 +209,7 @@ def _planted(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
     return data, teacher
 
 
-def _own(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
+def _open_own(screen: _Screen, config: DemoConfig) -> "tuple[Dataset, Teacher]":
     data = didact.load_data(str(config.data), **config.pick("data_dir", "seed"))
     screen.heading(f"Your data: {data.name}")
     screen.text(f"It is {data.task}: " + ", ".join(f"{len(split):,} {name}" for name, split in data.items()))

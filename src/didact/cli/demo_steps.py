@@ -62,11 +62,17 @@ def is_trained(folder: Path, data: Dataset, seed: int) -> bool:
     if not folder.exists():
         return False
     record = read_record(folder) if (folder / RECORD).is_file() else {}
-    training, about = record.get("training") or {}, record.get("data") or {}
-    if about.get("name") != data.name:
+    training, trained_data = record.get("training") or {}, record.get("data") or {}
+    if trained_data.get("name") != data.name:
         raise OptionError(f"{folder} holds something that no demo made. Choose another folder (--out).")
-    made = (record["didact"], record["base"], about["fingerprint"], training.get("seed"), training.get("epochs"))
-    return made == (__version__, TEACHER, data.fingerprint, seed, EPOCHS)
+    trained_with = (
+        record["didact"],
+        record["base"],
+        trained_data["fingerprint"],
+        training.get("seed"),
+        training.get("epochs"),
+    )
+    return trained_with == (__version__, TEACHER, data.fingerprint, seed, EPOCHS)
 
 
 def possible_methods(
@@ -98,13 +104,13 @@ def learn_imitation(teacher: Teacher, data: Dataset, folder: Path, size: DemoSiz
     """A fast imitation of a slow method: that of an earlier call, if it is of this teacher, seed and data."""
     rows = (data["explain"] if data.get("explain") else data["train"]).rows
     count = min(size.imitated, len(rows))
-    return _learned_before(folder, teacher, rows, count, seed) or learn_l2e(
+    return _load_earlier(folder, teacher, rows, count, seed) or learn_l2e(
         teacher, data, imitate=IMITATED, size=count, seed=seed, initialisations=1, training=_L2E_TRAINING, out=folder,
         overwrite=True, progress=True, **_NETWORK,
     )  # fmt: skip
 
 
-def _learned_before(folder: Path, teacher: Teacher, rows: Sequence[Row], count: int, seed: int) -> L2E | None:
+def _load_earlier(folder: Path, teacher: Teacher, rows: Sequence[Row], count: int, seed: int) -> L2E | None:
     try:
         saved = load_explainer(folder)
     except DidactError:

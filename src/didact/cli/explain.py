@@ -50,24 +50,24 @@ def explain(config: ExplainConfig, as_json: Json = False) -> None:
     _check(config, as_json=as_json)
     if config.stream:
         with exit_on_interrupt():
-            _stream(config, as_json=as_json)
+            _explain_stream(config, as_json=as_json)
         return
-    maps = _explained(config)
+    explanations = _explain(config)
     if not config.method:
-        first = next(iter(maps[0].values())) if isinstance(maps[0], Mapping) else maps[0]
+        first = next(iter(explanations[0].values())) if isinstance(explanations[0], Mapping) else explanations[0]
         echo_stderr(f"note: explained with {first.method}, the default for this model. --method names another.")
     if config.html is not None:
-        _page(maps, config.html, config.level or "word")
+        _write_page(explanations, config.html, config.level or "word")
     if config.out is not None:
         opening = f"didact.Explanations.load({str(config.out)!r})"
-        echo_stderr(f"{len(maps[0]):,} rows are kept in {config.out}. Open them with {opening}.")
+        echo_stderr(f"{len(explanations[0]):,} rows are kept in {config.out}. Open them with {opening}.")
     if as_json:
-        print_json(_document(maps[0], summary=config.summary))
+        print_json(_document(explanations[0], summary=config.summary))
     elif config.summary:
-        for explanations in maps:
-            typer.echo(f"{explanations.summary()}\n")
-    elif (config.html is None and config.out is None) or len(maps[0]) <= 5:
-        _show(maps, config.level or "word")
+        for item in explanations:
+            typer.echo(f"{item.summary()}\n")
+    elif (config.html is None and config.out is None) or len(explanations[0]) <= 5:
+        _show(explanations, config.level or "word")
 
 
 def _check(config: ExplainConfig, *, as_json: bool) -> None:
@@ -94,68 +94,68 @@ def _check(config: ExplainConfig, *, as_json: bool) -> None:
         raise OptionError("--stream explains --data with one method into --out, and draws nothing.")
 
 
-def _explained(config: ExplainConfig) -> "list[Explanations | ByClass]":
+def _explain(config: ExplainConfig) -> "list[Explanations | ByClass]":
     """The explanations by each method."""
     from didact.explaining.explain import explain as explained
 
     teacher = inputs.open_teacher(config)
     methods: Sequence[str | None] = config.method or [None]
-    given = config.explaining()
+    method_options = config.method_options()
     rows: Sequence[Any]
     if config.data is None:
         rows, background = rows_of_texts(teacher, list(config.texts)), None
     else:
-        labels = needs_labels(teacher, methods, given, preset=config.preset)
+        labels = needs_labels(teacher, methods, method_options, preset=config.preset)
         rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     if config.background is not None:
         others = DataOptions(data=config.background, data_dir=config.data_dir)
         background = background_of(_data(teacher, others, config.seed or 0, uses_splits=True))
-    keeping = config.pick("preset", "out", "overwrite")
+    saving = config.pick("preset", "out", "overwrite")
     return [
-        explained(teacher, rows, method, background_rows=background, progress=True, **keeping, **given)
+        explained(teacher, rows, method, background_rows=background, progress=True, **saving, **method_options)
         for method in methods
     ]
 
 
-def _show(maps: "Sequence[Explanations | ByClass]", level: str) -> None:
+def _show(explanations: "Sequence[Explanations | ByClass]", level: str) -> None:
     from didact.results.by_class import ByClass
     from didact.results.views import side_by_side
 
-    several = [one for one in maps if isinstance(one, ByClass)]
-    for one in several:
-        if len(several) > 1:
-            typer.echo(f"{next(iter(one.values())).method}\n")
-        one.show(level=level)
-    plain = [one for one in maps if not isinstance(one, ByClass)]
+    by_class = [item for item in explanations if isinstance(item, ByClass)]
+    for item in by_class:
+        if len(by_class) > 1:
+            typer.echo(f"{next(iter(item.values())).method}\n")
+        item.show(level=level)
+    plain = [item for item in explanations if not isinstance(item, ByClass)]
     if plain:
         side_by_side(plain, level=level)
 
 
-def _page(maps: "Sequence[Explanations | ByClass]", path: Path, level: str) -> None:
+def _write_page(explanations: "Sequence[Explanations | ByClass]", path: Path, level: str) -> None:
     from didact.results.by_class import ByClass
     from didact.results.views import page
 
-    first = maps[0]
+    first = explanations[0]
     if isinstance(first, ByClass):
-        if len(maps) > 1:
-            raise OptionError(f"--html with --target all draws one method, and {len(maps)} were named.")
+        if len(explanations) > 1:
+            raise OptionError(f"--html with --target all draws one method, and {len(explanations)} were named.")
         first.to_html(path, level=level)
         rows = len(next(iter(first.values())))
     else:
-        page([one for one in maps if not isinstance(one, ByClass)], path, level=level)
+        page([item for item in explanations if not isinstance(item, ByClass)], path, level=level)
         rows = len(first)
     echo_stderr(f"A page with {rows:,} {'row' if rows == 1 else 'rows'} is in {path}.")
 
 
-def _document(maps: "Explanations | ByClass", *, summary: bool) -> dict[str, Any]:
+def _document(explanations: "Explanations | ByClass", *, summary: bool) -> dict[str, Any]:
     from didact.results.by_class import ByClass
 
-    first = next(iter(maps.values())) if isinstance(maps, ByClass) else maps
-    words = {"summary": maps.summary().to_documents()} if summary else {}
-    return {"method": first.method, "options": dict(first.options), "rows": maps.to_documents(), **words}
+    first = next(iter(explanations.values())) if isinstance(explanations, ByClass) else explanations
+    extra = {"summary": explanations.summary().to_documents()} if summary else {}
+    return {"method": first.method, "options": dict(first.options), "rows": explanations.to_documents(), **extra}
 
 
-def _stream(config: ExplainConfig, *, as_json: bool) -> None:
+def _explain_stream(config: ExplainConfig, *, as_json: bool) -> None:
     from didact.data.load import load_data
     from didact.data.stream import check_streamable
 
@@ -172,28 +172,28 @@ def _stream(config: ExplainConfig, *, as_json: bool) -> None:
         columns=config.columns or None, classes=list(config.classes) or None, shard=config.shard or 256,
         notes=lambda note: echo_stderr(f"note: {note}"),
         workers=config.workers or 0, threads=config.threads or 1, background_rows=background, loading=config.loading(),
-        progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.explaining(),
+        progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.method_options(),
     )  # fmt: skip
     if as_json:
         print_json(
             {"out": str(streamed.path), **{name: getattr(streamed, name) for name in ("rows", "shards", "kept")}}
         )
         return
-    before = f"; {streamed.kept:,} of {streamed.shards:,} shards had been kept before" if streamed.kept else ""
-    echo_stderr(f"{streamed.rows:,} rows are kept in {streamed.path}{before}.")
+    reused = f"; {streamed.kept:,} of {streamed.shards:,} shards had been kept before" if streamed.kept else ""
+    echo_stderr(f"{streamed.rows:,} rows are kept in {streamed.path}{reused}.")
 
 
 def rows_of_texts(teacher: "Teacher", texts: list[str]) -> "Sequence[Any]":
     """Texts of the command line, as many for each row as the model reads."""
     if not teacher.task.is_text:
         raise OptionError("The model reads images: give them as --data (a .npz file or a data set).")
-    several = len(teacher.task.segments)
-    if several == 1 or (teacher.task.fewest_texts == 1 and len(texts) == 1):
+    texts_per_row = len(teacher.task.segments)
+    if texts_per_row == 1 or (teacher.task.fewest_texts == 1 and len(texts) == 1):
         return texts
-    if len(texts) % several:
+    if len(texts) % texts_per_row:
         names = " and ".join(teacher.task.segments)
-        raise OptionError(f"The model reads {names}: give {several} texts for each row, not {len(texts)} in all.")
-    return [tuple(texts[start : start + several]) for start in range(0, len(texts), several)]
+        raise OptionError(f"The model reads {names}: give {texts_per_row} texts for each row, not {len(texts)} in all.")
+    return [tuple(texts[start : start + texts_per_row]) for start in range(0, len(texts), texts_per_row)]
 
 
 def rows_to_explain(
@@ -212,13 +212,13 @@ def background_of(data: "Dataset") -> "Split | None":
 
 
 def needs_labels(
-    teacher: "Teacher", methods: Sequence[str | None], said: dict[str, Any], *, preset: str | None = None
+    teacher: "Teacher", methods: Sequence[str | None], options: dict[str, Any], *, preset: str | None = None
 ) -> bool:
     """Whether one of the methods (None: the default) explains the gold label, by an option or by a preset."""
     from didact.explaining.method_options import resolve_method
 
-    common = {name: value for name, value in said.items() if name not in ("preset", "batch_size", "seed")}
-    preset = preset or said.get("preset")
+    common = {name: value for name, value in options.items() if name not in ("preset", "batch_size", "seed")}
+    preset = preset or options.get("preset")
     return any(
         resolve_method(teacher, method or "occlusion", common, preset=preset)[0].target == "gold" for method in methods
     )

@@ -49,39 +49,39 @@ def epilog(*examples: str) -> str:
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
-def print_help(shown: Any, ctx: Any) -> None:
+def print_help(cli_command: Any, ctx: Any) -> None:
     """Print usage, description, panels and examples of a command or a group."""
     screen = console(min(console().width, WIDEST))
-    typer.echo("\n" + indent(shown.get_usage(ctx), " "))
-    for paragraph in _paragraphs(shown.help or ""):
+    typer.echo("\n" + indent(cli_command.get_usage(ctx), " "))
+    for paragraph in _paragraphs(cli_command.help or ""):
         typer.echo("\n" + indent(fill(paragraph, screen.width - 2, break_on_hyphens=False), " "))
     typer.echo()
-    panels = _panels(shown, ctx)
+    panels = _panels(cli_command, ctx)
     width = max((_name(line).cell_len for lines in panels.values() for line in lines), default=0)
-    for title in sorted(panels, key=_rank):
+    for title in sorted(panels, key=_panel_rank):
         screen.print(_panel(title, panels[title], width))
-    if shown.epilog:
-        typer.echo("\n" + indent(shown.epilog, " "))  # as it is: a line that is copied must not be wrapped
+    if cli_command.epilog:
+        typer.echo("\n" + indent(cli_command.epilog, " "))  # as it is: a line that is copied must not be wrapped
 
 
-def _rank(title: str) -> int:
+def _panel_rank(title: str) -> int:
     """Arguments first, then panels of commands, then those of options."""
     order = (ARGUMENTS, COMMANDS, *Group)
     return order.index(title) if title in order else order.index(COMMANDS)
 
 
-def _panels(shown: Any, ctx: Any) -> dict[str, list[Any]]:
+def _panels(cli_command: Any, ctx: Any) -> dict[str, list[Any]]:
     """Arguments, options and commands by the title of their panel. `--help` ends the last panel of options."""
     panels: dict[str, list[Any]] = {}
-    *params, help_option = shown.get_params(ctx)
+    *params, help_option = cli_command.get_params(ctx)
     for param in params:
         if not getattr(param, "hidden", False):
             default = ARGUMENTS if isinstance(param, TyperArgument) else Group.GENERAL
             panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(param)
-    last = max((title for title in panels if title != ARGUMENTS), key=_rank, default=Group.GENERAL)
+    last = max((title for title in panels if title != ARGUMENTS), key=_panel_rank, default=Group.GENERAL)
     panels.setdefault(last, []).append(help_option)
-    for name in shown.list_commands(ctx) if isinstance(shown, TyperGroup) else ():
-        subcommand: Any = shown.get_command(ctx, name)
+    for name in cli_command.list_commands(ctx) if isinstance(cli_command, TyperGroup) else ():
+        subcommand: Any = cli_command.get_command(ctx, name)
         if not subcommand.hidden:
             panels.setdefault(subcommand.rich_help_panel or COMMANDS, []).append(subcommand)
     return panels

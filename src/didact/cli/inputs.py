@@ -29,14 +29,14 @@ def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
     """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
     from didact.files.paths import kind_at, shorten_path
 
-    missing = [shorten_path(one) for one in files if kind_at(one) in ("nothing", "special")]
+    missing = [shorten_path(file) for file in files if kind_at(file) in ("nothing", "special")]
     if missing:
         raise OptionError(
             f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
         )
     from didact.explaining.read_explanations import is_foreign_file, missing_data_error
 
-    foreign = [one for one in files if is_foreign_file(one)]
+    foreign = [file for file in files if is_foreign_file(file)]
     if foreign and not has_data:
         raise missing_data_error(foreign)
     return bool(foreign)
@@ -59,8 +59,8 @@ def open_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: 
         data_dir=config.data_dir,
         seed=seed,
     )
-    silent = () if uses_splits or data.all_rows is None else data.split_notes
-    echo_notes(note for note in data.notes if note not in silent)
+    hidden = () if uses_splits or data.all_rows is None else data.split_notes
+    echo_notes(note for note in data.notes if note not in hidden)
     return data
 
 

@@ -44,13 +44,13 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     `didact explain --method FOLDER`, `didact compare --explainers FOLDER`. The same command resumes a run that was
     stopped.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     from didact.explaining.input_rows import explains_gold_label
     from didact.learned.smat_spec import learner_of
 
     settings = config.learner()
     learner = learner_of(settings)  # what cannot be learned is told before anything is loaded
-    loaded, folder = _opened(config, "smat")
+    loaded, folder = _open(config, "smat")
     from didact.learned.smat import check_smat, checked_training, learn_smat
 
     check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
@@ -61,7 +61,7 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
             teacher, loaded, out=folder, progress=True, training=config.training, **settings,
             **config.pick("student", "size", "seed", "base", "overwrite", "trust_remote_code"),
         )  # fmt: skip
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - start, 1)
     metrics, notes = explainer.learned["metrics"], explainer.learned["notes"]
     if as_json:
         print_json({"out": str(folder), "metrics": metrics, "notes": notes, "seconds": seconds})
@@ -76,7 +76,7 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     )
 
 
-def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
+def _open(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
     """The data and the new folder."""
     from didact.files.atomic import check_new_folder
 
@@ -100,24 +100,26 @@ def l2e(config: L2eConfig, as_json: Json = False) -> None:
     The network explains in one pass. Use the folder as a method: `didact explain --method FOLDER`, `didact compare
     --explainers FOLDER`. The same command resumes a run that was stopped, and reuses the explanations made before.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     from didact.explaining.input_rows import explains_gold_label
     from didact.learned.l2e import ImitationWarning, check_l2e, learn_l2e
 
     imitate = list(config.imitate)
     learning = config.pick("formulation", "combine", "preset", "training") | config.options
     check_l2e(imitate, **learning)
-    loaded, folder = _opened(config, "l2e")
+    loaded, folder = _open(config, "l2e")
     teacher = inputs.open_teacher(config)
     loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=explains_gold_label(",".join(imitate)))
-    stopped = exit_on_interrupt("Stopped. Explanations that were made are kept: give the same command again to go on.")
-    with stopped, warnings.catch_warnings():
+    interruptible = exit_on_interrupt(
+        "Stopped. Explanations that were made are kept: give the same command again to go on."
+    )
+    with interruptible, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImitationWarning)  # printed below
         explainer = learn_l2e(
             teacher, loaded, imitate=imitate, out=folder, progress=True, **learning,
             **config.pick("size", "initialisations", "seed", "overwrite"),
         )  # fmt: skip
-    _show_l2e(explainer, config, folder, round(time.monotonic() - began, 1), as_json=as_json)
+    _show_l2e(explainer, config, folder, round(time.monotonic() - start, 1), as_json=as_json)
 
 
 def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *, as_json: bool) -> None:
@@ -133,24 +135,24 @@ def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *
     for note in explainer.learned["notes"]:
         echo_stderr(f"warning: {note}" if note == caution else note)
     columns = ",".join(f"{role}={column or 'none'}" for role, column in config.columns.items())
-    named = ["--columns", columns] if columns else []
+    options = ["--columns", columns] if columns else []
     echo_stderr(
         f"Kept in {folder} after {seconds:.0f} s. Explain with it: "
         + shlex.join(
-            ["didact", "explain", "--model", config.model, "--data", config.data, *named, "--method", str(folder)]
+            ["didact", "explain", "--model", config.model, "--data", config.data, *options, "--method", str(folder)]
         )
     )
 
 
 def _print_imitation(imitates: str, metrics: dict[str, Any]) -> None:
     """What the kept network reached, the others beside it, and what learning cost."""
-    each = ", ".join(_rounded(network["dev_spearman"]) for network in metrics["initialisations"])
+    correlations = ", ".join(_format_correlation(network["dev_spearman"]) for network in metrics["initialisations"])
     lines = {
-        f"rank correlation with {imitates} on held-out rows": _rounded(metrics["dev_spearman"]),
-        "shared top units on held-out rows (IoU)": _rounded(metrics["dev_top_iou"]),
+        f"rank correlation with {imitates} on held-out rows": _format_correlation(metrics["dev_spearman"]),
+        "shared top units on held-out rows (IoU)": _format_correlation(metrics["dev_top_iou"]),
         "held-out rows": f"{metrics['dev_rows']:,}",
         "rows learned from": f"{metrics['train_rows']:,}",
-        "rank correlation of each network": each,
+        "rank correlation of each network": correlations,
         "epochs (kept)": f"{metrics['epochs']} ({metrics['epoch']})",
         "seconds to explain, to learn": f"{metrics['collect_seconds']:.1f}, {metrics['train_seconds']:.1f}",
     }
@@ -158,5 +160,5 @@ def _print_imitation(imitates: str, metrics: dict[str, Any]) -> None:
         typer.echo(f"{label}: {value}")
 
 
-def _rounded(value: float | None) -> str:
+def _format_correlation(value: float | None) -> str:
     return "–" if value is None else format_number(value, ".2f")

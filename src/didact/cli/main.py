@@ -41,8 +41,8 @@ app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.add_typer(study.app, name="study", rich_help_panel=DATA)
 
 
-def _print_version(asked: bool | None) -> None:
-    if asked:
+def _print_version(is_requested: bool | None) -> None:
+    if is_requested:
         typer.echo(f"didact {__version__}")
         raise typer.Exit
 
@@ -56,7 +56,7 @@ def didact(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr what happens.")] = False,
 ) -> None:
     handler = logging.StreamHandler()
-    handler.addFilter(_is_unsaid)
+    handler.addFilter(_is_not_printed_elsewhere)
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(name)s: %(message)s", handlers=[handler])
     if not verbose:
@@ -66,11 +66,11 @@ def didact(
         os.environ.setdefault("TQDM_DISABLE", "1")
 
 
-def _is_unsaid(record: logging.LogRecord) -> bool:
+def _is_not_printed_elsewhere(record: logging.LogRecord) -> bool:
     """Whether nobody below the root prints this: the libraries of the hub print theirs themselves, and pass it on."""
     logger: logging.Logger | None = logging.getLogger(record.name)
     while logger is not None and logger.parent is not None:
-        if any(isinstance(one, logging.StreamHandler) for one in logger.handlers):
+        if any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers):
             return False
         logger = logger.parent
     return True
@@ -80,10 +80,10 @@ def main() -> None:
     """Run the command line. A `DidactError` is a message, not a traceback, and so is a warning of scores."""
     format_other = warnings.formatwarning
 
-    def format_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> str:
+    def format_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> str:
         if issubclass(category, ExplanationWarning):
             return f"didact: warning: {message}\n"
-        return format_other(message, category, *place, **options)
+        return format_other(message, category, *location, **options)
 
     warnings.formatwarning = format_warning
     try:

@@ -43,8 +43,8 @@ def methods(
     elif name is not None:
         _show_one(name, EXPLAINERS[name], as_json=as_json)
     elif as_json:
-        facts = [_facts(name, entry) for name, entry in EXPLAINERS.items()]
-        print_json({"rows": facts} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
+        entries = [_entry_document(name, entry) for name, entry in EXPLAINERS.items()]
+        print_json({"rows": entries} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
     else:
         _show_all()
 
@@ -55,12 +55,18 @@ def _check(name: str | None, *, as_json: bool) -> None:
 
     if name is None:
         raise OptionError("--check needs the NAME of a method: didact methods lime --check.")
-    found = check_explainer(name, raises=False)
+    result = check_explainer(name, raises=False)
     if as_json:
-        print_json({"name": found.method, "passed": found.passed, "promises": [asdict(one) for one in found.promises]})
+        print_json(
+            {
+                "name": result.method,
+                "passed": result.passed,
+                "promises": [asdict(promise) for promise in result.promises],
+            }
+        )
     else:
-        typer.echo(str(found))
-    if not found.passed:
+        typer.echo(str(result))
+    if not result.passed:
         raise typer.Exit(1)
 
 
@@ -82,14 +88,14 @@ def _show_all() -> None:
 def _show_one(name: str, entry: ExplainerEntry, *, as_json: bool) -> None:
     options = _options(name)
     if as_json:
-        print_json(_facts(name, entry) | {"options": options})
+        print_json(_entry_document(name, entry) | {"options": options})
         return
     typer.echo(fill(f"{name}: {_sentence(_about(entry))}", 79) + "\n")
-    facts = {
+    properties = {
         "scores": entry.kind, "needs": NEEDS.get(entry.needs, entry.needs), "cost per row": entry.cost,
         "paper": entry.paper, "differs from it": entry.ours,
     }  # fmt: skip
-    for label, text in facts.items():
+    for label, text in properties.items():
         if text:
             typer.echo(fill(f"{label + ':':<17}{text}", 79, subsequent_indent=" " * 17))
     if options:
@@ -111,7 +117,7 @@ def _options(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(name: str, entry: ExplainerEntry) -> dict[str, Any]:
+def _entry_document(name: str, entry: ExplainerEntry) -> dict[str, Any]:
     return {
         "name": name, "about": _about(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
         "paper": entry.paper, "ours": entry.ours,

@@ -31,19 +31,19 @@ def configured(
     """
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
-        _, *others = inspect.signature(function, eval_str=True).parameters.values()
+        _, *declared = inspect.signature(function, eval_str=True).parameters.values()
         parameters = [
             _parameter(name, field, option, (callbacks or {}).get(name))
             for name, field in kind.model_fields.items()
             if (option := option_of(field)) is not None
         ]
-        parameters += [*_former(kind), *others]
-        own = {parameter.name for parameter in others}
+        parameters += [*_former_options(kind), *declared]
+        own_names = {parameter.name for parameter in declared}
 
         @wraps(function)
         def command(**values: Any) -> None:
-            entries = {name: value for name, value in values.items() if name not in own}
-            function(config_of(kind, entries), **{name: values[name] for name in own})
+            entries = {name: value for name, value in values.items() if name not in own_names}
+            function(config_of(kind, entries), **{name: values[name] for name in own_names})
 
         keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
@@ -97,15 +97,15 @@ def _read(kind: type[Config], name: str, value: Any) -> Any:
 def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[..., Any] | None) -> inspect.Parameter:
     """The option of a field. Its default is None, so that a value in a file is not overridden."""
     annotation = _type(field, option)
-    more: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
+    settings: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
     is_required = field.is_required() and callback is None
     if option.is_argument:
-        declared: Any = typer.Argument(**more)
+        declared: Any = typer.Argument(**settings)
     else:
         names = option.flag or flag_of(name)
         declared = typer.Option(
             names, rich_help_panel=option.group, callback=callback, envvar=option.envvar, show_envvar=True,
-            show_default=_default(field, option), **more,
+            show_default=_default(field, option), **settings,
         )  # fmt: skip
     return inspect.Parameter(
         name,
@@ -140,11 +140,11 @@ def _plain_type(field: FieldInfo) -> Any:
 
 def _types(annotation: Any) -> set[Any]:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union, Annotated):
-        return {kind for part in typing.get_args(annotation) for kind in _types(part)}
+        return {kind for argument in typing.get_args(annotation) for kind in _types(argument)}
     return {annotation} if isinstance(annotation, type) else set()
 
 
-def _former(kind: type[Config]) -> list[inspect.Parameter]:
+def _former_options(kind: type[Config]) -> list[inspect.Parameter]:
     """Hidden options: former names of fields, and options that are ignored."""
     parameters = []
     for old, new in kind.RENAMED.items():
@@ -152,13 +152,13 @@ def _former(kind: type[Config]) -> list[inspect.Parameter]:
         option = None if field is None else option_of(field)
         if field is not None and option is not None:
             flag = flag_of(old)  # `--hard` belongs to the present name
-            parameters.append(_hidden(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
+            parameters.append(_hidden_option(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
     for name, (type_, _) in kind.RETIRED.items():
-        parameters.append(_hidden(name, type_, flag_of(name), "Ignored."))
+        parameters.append(_hidden_option(name, type_, flag_of(name), "Ignored."))
     return parameters
 
 
-def _hidden(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
+def _hidden_option(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
     option = typer.Option(flag, hidden=True, help=text, metavar="VALUE")
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

@@ -10,8 +10,8 @@ import typer
 
 from didact.results.documents import plain
 
-PROSE: Final = 24  # characters above which a cell is prose, which wraps
-NARROW: Final = 16  # characters that prose is wrapped to at least
+PROSE_LENGTH: Final = 24  # characters above which a cell is prose, which wraps
+PROSE_WIDTH: Final = 16  # characters that prose is wrapped to at least
 GAP: Final = 3  # characters between columns
 
 
@@ -44,22 +44,22 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keys: 
     terminal = console()
     is_prose = [any(_is_prose(row[number].plain) for row in cells) for number in range(len(columns))]
     widths = [
-        max([_narrowest(column), *(NARROW if is_prose[number] else row[number].cell_len for row in cells)])
+        max([_heading_width(column), *(PROSE_WIDTH if is_prose[number] else row[number].cell_len for row in cells)])
         for number, column in enumerate(columns)
     ]
     pieces = split_columns(widths, terminal.width, keys=min(keys, len(columns)))
     for piece in pieces:
-        room = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
+        free = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for number in piece:
-            wider = max(0, len(columns[number]) - widths[number])
-            wider = wider if wider <= room else 0  # a heading wraps only if it has to
-            room -= wider
-            width = widths[number] + wider
+            extra = max(0, len(columns[number]) - widths[number])
+            extra = extra if extra <= free else 0  # a heading wraps only if it has to
+            free -= extra
+            width = widths[number] + extra
             table.add_column(columns[number], width=None if is_prose[number] else width, min_width=width)
         for row in cells:
             table.add_row(*(row[number] for number in piece))
-        console(max(terminal.width, terminal.width - room)).print(table)
+        console(max(terminal.width, terminal.width - free)).print(table)
 
 
 def split_columns(widths: Sequence[int], width: int, *, keys: int = 1) -> list[list[int]]:
@@ -67,23 +67,23 @@ def split_columns(widths: Sequence[int], width: int, *, keys: int = 1) -> list[l
     shared = list(range(keys))
     used = sum(widths[number] + GAP for number in shared) - 1
     pieces: list[list[int]] = [[]]
-    left = width - used
+    remaining = width - used
     for number in range(keys, len(widths)):
         needed = widths[number] + GAP
-        if needed > left and pieces[-1]:
+        if needed > remaining and pieces[-1]:
             pieces.append([])
-            left = width - used
+            remaining = width - used
         pieces[-1].append(number)
-        left -= needed
+        remaining -= needed
     return [[*shared, *piece] for piece in pieces]
 
 
 def _is_prose(text: str) -> bool:
     """Whether a cell may wrap: long text with spaces. Intervals and names are shorter or have none."""
-    return len(text) > PROSE and text.count(" ") >= 3
+    return len(text) > PROSE_LENGTH and text.count(" ") >= 3
 
 
-def _narrowest(column: str) -> int:
+def _heading_width(column: str) -> int:
     """The width of a heading that wraps at its words."""
     return max((len(word) for word in column.split()), default=0)
 
@@ -120,11 +120,11 @@ def print_metrics(metrics: Mapping[str, Any]) -> None:
     """One measure to a line; what several networks reached, one below another."""
     for name, value in metrics.items():
         lines = value if isinstance(value, list) else [value]
-        for number, one in enumerate(lines):
-            typer.echo(f"{name if number == 0 else '':>16}  {_written(one)}")
+        for number, line in enumerate(lines):
+            typer.echo(f"{name if number == 0 else '':>16}  {_format_value(line)}")
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_written(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_format_value(item)}" for name, item in value.items())
     return f"{value:.4f}" if isinstance(value, float) else str(value)

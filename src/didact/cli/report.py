@@ -48,11 +48,11 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     from didact.results.comparison import Comparison
     from didact.results.study_analysis import StudyAnalysis
 
-    began = time.monotonic()
+    start = time.monotonic()
     comparison = Comparison.load(config.run)
     parts = report_sections(comparison, [StudyAnalysis.load(folder) for folder in config.study])
-    written = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
-    path = _uploaded(written, config.run) if config.out is None and is_url(config.run) else str(written)
+    page = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
+    path = _upload(page, config.run) if config.out is None and is_url(config.run) else str(page)
     verdict = verdict_of(comparison)
     if as_json:
         print_json(
@@ -60,7 +60,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
                 "out": path, "figures": None if config.figures is None else str(config.figures),
                 "level": verdict.level,
                 "best": verdict.best, "tied": list(verdict.tied), "text": verdict.text,
-                "seconds": time.monotonic() - began,
+                "seconds": time.monotonic() - start,
             }
         )  # fmt: skip
         return
@@ -69,7 +69,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     echo_stderr(f"\nThe page is {path}{charts}.")
 
 
-def _uploaded(page: Path, run: str) -> str:
+def _upload(page: Path, run: str) -> str:
     """The URL of the page beside the run."""
     from didact.files.remote import RemoteFolder
     from didact.reports.build import FILE

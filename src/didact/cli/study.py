@@ -103,7 +103,7 @@ def serve(config: ServeConfig) -> None:
     from didact.study.serve import serve as run
 
     _, answers = inputs.open_study(config)
-    invited, synthetic = _invited(answers, config.folder), sum(one.is_synthetic for one in answers.people())
+    invited, synthetic = _invited(answers, config.folder), sum(person.is_synthetic for person in answers.people())
     answers.close()
 
     def ready(address: str) -> None:

@@ -27,14 +27,14 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
     design, answers = inputs.open_study(config)
     from didact.study.progress import overview
 
-    found = overview(design, answers) | {"is_closed": answers.is_closed}
+    progress = overview(design, answers) | {"is_closed": answers.is_closed}
     if as_json:
-        print_json(found)
+        print_json(progress)
         return
-    counts = found["counts"]
+    counts = progress["counts"]
     typer.echo(
-        f"{counts['answers']:,} answers, {found['progress']:.0%} of all; {counts['finished']} of {counts['people']} "
-        f"people have finished; the study is {'closed' if found['is_closed'] else 'open'}."
+        f"{counts['answers']:,} answers, {progress['progress']:.0%} of all; {counts['finished']} of "
+        f"{counts['people']} people have finished; the study is {'closed' if progress['is_closed'] else 'open'}."
     )
     rows = [
         (
@@ -44,7 +44,7 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
             format_number(row["median_seconds"], ".1f"),
             "; ".join(row["flags"]),
         )
-        for row in found["rows"]
+        for row in progress["rows"]
     ]
     print_table(["person", "cohort", "answered", "seconds a page", "odd"], rows)
 
@@ -79,14 +79,14 @@ def simulate(config: SimulateConfig) -> None:
             f"{config.folder} holds {real} answers of real people, and synthetic ones would be mixed with them. Make "
             "another study with the same options, and simulate there."
         )
-    made = simulate_answers(
+    simulated_answers = simulate_answers(
         design, people=config.people or design.people * len(design.cohorts), first=answers.next_number(),
         **config.pick("worths", "accuracies", "means", "ties", "spread", "item_spread", "seed"),
     )  # fmt: skip
-    answers.add_synthetic(design, made)
+    answers.add_synthetic(design, simulated_answers)
     echo_stderr(
-        f"{len({answer.person for answer in made})} synthetic people gave {len(made):,} answers. "
-        f"Read them with: didact study analyze {config.folder}"
+        f"{len({answer.person for answer in simulated_answers})} synthetic people gave "
+        f"{len(simulated_answers):,} answers. Read them with: didact study analyze {config.folder}"
     )
 
 
