@@ -115,7 +115,7 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
         return real(self, rows, *more)
 
     monkeypatch.setattr(ExplainJob, "explain", broken)
-    with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
+    with pytest.raises(KeyboardInterrupt, match=r"2 shards are saved in .*maps.parquet.shards; run the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
     monkeypatch.setattr(ExplainJob, "explain", real)
@@ -131,7 +131,7 @@ def test_two_at_once_into_one_file_do_not_disturb_each_other(world, tmp_path):
 
     def rows():
         yield from data["test"][:8]
-        with pytest.raises(RecordError, match=r"Another run is explaining into .*m.parquet at this moment"):
+        with pytest.raises(RecordError, match=r"Another run is writing .*m.parquet. Wait until it has finished"):
             explain_stream(teacher, data["test"], "gradient_input", out=out, shard=8)
         yield from data["test"][8:]
 
@@ -228,10 +228,10 @@ class TestGoingOn:
         assert stopped(teacher).kept == 0
 
     def test_ctrl_c_before_the_first_row_tells_what_runs_before_have_kept(self, stopped):
-        assert "Nothing was finished yet" in stopped(after=0)
-        assert "3 shards are kept" in stopped(after=12)
-        assert "Nothing was finished yet" in stopped(after=0, threads=2)
-        assert "3 shards are kept" in stopped(after=0)
+        assert "No shard is finished yet" in stopped(after=0)
+        assert "3 shards are saved" in stopped(after=12)
+        assert "No shard is finished yet" in stopped(after=0, threads=2)
+        assert "3 shards are saved" in stopped(after=0)
 
     def test_a_plain_explanation_into_the_same_file_takes_nothing_away(self, world, tmp_path, stopped):
         folder, data = world
@@ -276,7 +276,7 @@ def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, nam
     others = {"background_rows": data["explain"]} if build_explainer(method).explainer.needs_background else {}
     asked = {"out": tmp_path / "m.parquet", "shard": 3}
     if others:
-        with pytest.raises(OptionError, match="compares with other rows"):
+        with pytest.raises(OptionError, match="compares with background rows"):
             explain_stream(teacher, rows, method, **asked)
     found = explain_stream(teacher, rows, method, **asked, **others)
     same(Explanations.load(found.path), didact.explain(teacher, rows, method, **others))
@@ -536,7 +536,7 @@ print(found.rows)
         assert "signal 9 (SIGKILL)" in said
         assert "Memory may have run out" in said
         assert "out of memory" in said
-        assert "2 shards are kept" in said
+        assert "2 shards are saved" in said
         assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.shards").iterdir()) == ["000000000", "000000001"]
         monkeypatch.undo()
         assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).kept == 2
@@ -615,7 +615,8 @@ print(found.rows)
         _, said = running.communicate(timeout=60)
         assert running.returncode == 130, said
         assert re.fullmatch(
-            r"didact: Stopped\. \d shards? (is|are) kept in .*m\.parquet\.shards; do the same again to go on\.\n", said
+            r"didact: Stopped\. \d shards? (is|are) saved in .*m\.parquet\.shards; run the same again to resume\.\n",
+            said,
         )
         assert not any(Path(f"/proc/{one}").exists() for one in below)
 
@@ -628,7 +629,9 @@ print(found.rows)
 
         for name in ("wait", "as_completed"):
             monkeypatch.setattr(process_pool, name, interrupted)
-        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 1 shard is kept in .*; do the same again to go on\."):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"Stopped\. 1 shard is saved in .*; run the same again to resume\."
+        ):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
             )
@@ -643,7 +646,9 @@ print(found.rows)
         def flat(_, batch, __):
             return Explanation(batch.units.float(), batch.mask, batch.units, "signed")
 
-        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 'flat' is an object and not a name, so the same again"):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"Stopped\. 'flat' is an object and not a name, so a new run starts"
+        ):
             explain_stream(str(folder / "model"), stops(), flat, out=tmp_path / "m.parquet", shard=8)
 
 
@@ -803,13 +808,13 @@ def test_what_cannot_be_asked_of_a_stream_is_told(world, tmp_path):
     teacher = didact.load_teacher(str(folder / "model"))
     with pytest.raises(OptionError, match="Workers load the teacher themselves"):
         explain_stream(teacher, data["test"], "random", out=tmp_path / "maps.parquet", workers=2)
-    with pytest.raises(OptionError, match="Workers make the explainer themselves"):
+    with pytest.raises(OptionError, match="Workers build the explainer themselves"):
         explain_stream(str(folder / "model"), data["test"], Random(), out=tmp_path / "maps.parquet", workers=2)
-    with pytest.raises(OptionError, match="compares with other rows"):
+    with pytest.raises(OptionError, match="compares with background rows"):
         explain_stream(teacher, data["test"], "gradient_shap", out=tmp_path / "maps.parquet")
     result = CliRunner().invoke(app, ["explain", "--model", "m", "--data", "d", "--stream"])
     assert isinstance(result.exception, DidactError)
-    assert "--stream explains --data with one method into --out" in str(result.exception)
+    assert "--stream needs --data, --out and at most one method" in str(result.exception)
 
 
 def test_labels_matter_only_where_they_are_explained(world, tmp_path):

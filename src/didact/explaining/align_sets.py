@@ -1,4 +1,4 @@
-"""Sets of explanations side by side: what they are called, and whether they are about the same rows. No torch."""
+"""Labels sets of explanations and matches their rows. Needs no torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ LEVELS: Final = ("token", "word")
 
 @dataclass(frozen=True, eq=False)
 class ExplanationSet:
-    """Explanations, and where they came from."""
+    """Explanations and the file they were read from."""
 
     explanations: Explanations
-    file: str  # its name without ending; empty for one in memory
+    file: str  # its name without suffix; empty for explanations in memory
 
     @classmethod
     def of(cls, source: Explanations | str | Path, level: str | None) -> "ExplanationSet":
@@ -32,26 +32,26 @@ class ExplanationSet:
             explanations = explanations.words()
         elif level == "token" and explanations.options.get("level") == "word":
             raise OptionError(
-                f"{file or explanations.method!r} has scores of words, and words cannot be taken apart again. "
-                "Compare words (level='word'), or explain it anew with level='token'."
+                f"{file or explanations.method!r} has scores of words, which cannot be split into "
+                "tokens. Compare words (level='word'), or explain again with level='token'."
             )
         return cls(explanations, file)
 
 
 def check_sets(sources: Sequence[object]) -> None:
-    """An error for what is neither a set nor a file of one."""
+    """Raise an error for anything that is neither `Explanations` nor the path of a file."""
     for source in sources:
         if not isinstance(source, Explanations | str | Path):
             raise OptionError(
-                f"Explanations are sets, or files of them, not {type(source).__name__}. What another tool holds in "
-                "memory is read first: didact.read_explanations(object, rows)."
+                f"Expected Explanations or the path of a file, got {type(source).__name__}. Read an object of another "
+                "tool first: didact.read_explanations(object, rows)."
             )
 
 
 def label_sets(groups: Mapping[str, Sequence[ExplanationSet]]) -> dict[str, dict[str, Explanations]]:
-    """Each set under its method, with what tells it from others of that method in its group.
+    """Label each set by its method, and by what distinguishes it from others of that method in its group.
 
-    That is the options in which they differ; then the teacher, the file, or a number.
+    That is the options in which they differ; if these are equal, the teacher, the file, or a number.
     """
     differing: dict[str, set[str]] = {}
     for sets in groups.values():
@@ -91,7 +91,10 @@ def _distinguish(item: ExplanationSet, label: str, alike: Sequence[ExplanationSe
 
 
 def match_rows(group: Mapping[str, Explanations]) -> dict[str, Explanations]:
-    """The sets of a group with the rows of its first, in its order."""
+    """Match the rows of all sets by id, in the order of the first set.
+
+    Raises `DataError` if the sets explain different rows or texts, or if an id occurs twice.
+    """
     name, first = next(iter(group.items()))
     if not len(first):
         raise ShapeError(f"{name!r} explains no rows.")
@@ -100,15 +103,15 @@ def match_rows(group: Mapping[str, Explanations]) -> dict[str, Explanations]:
         indices = {row: index for index, row in enumerate(explanations.ids)}
         if len(indices) < len(explanations):
             duplicate = next(row for index, row in enumerate(explanations.ids) if indices[row] != index)
-            raise DataError(f"Rows are matched by id, and {label!r} has id {duplicate!r} more than once.")
+            raise DataError(f"Rows are matched by id, but {label!r} has id {duplicate!r} more than once.")
         expected = set(first.ids)
         missing = [f"{row!r} is not in {label!r}" for row in first.ids if row not in indices]
         extra = [f"{row!r} is not in {name!r}" for row in explanations.ids if row not in expected]
         if missing or extra:
             raise DataError(
-                f"Methods are compared on the same rows: {name!r} explains {len(first):,} and {label!r} "
-                f"{len(explanations):,}, of which {len(first) - len(missing):,} are the same. Explain the same rows, "
-                "or choose them with maps.select(indices).",
+                f"Methods are compared on the same rows: {name!r} explains {len(first):,} rows, {label!r} "
+                f"{len(explanations):,}, and they share {len(first) - len(missing):,}. Explain the same rows, or "
+                "choose them with explanations.select(indices).",
                 missing + extra,
             )
         ordered = (
@@ -126,7 +129,7 @@ def match_rows(group: Mapping[str, Explanations]) -> dict[str, Explanations]:
 
 
 def without_special(explanations: Explanations) -> Explanations:
-    """The same without units that stand in no text: special tokens can be neither marked nor taken away."""
+    """Drop special tokens: people cannot mark them, and metrics cannot remove them."""
     inside = explanations.segments >= 0
     if explanations.is_image or inside.all():
         return explanations

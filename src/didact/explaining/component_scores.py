@@ -1,4 +1,4 @@
-"""What a learned explainer weighs, computed once for all rows: one look at the teacher, however long learning takes."""
+"""Computes the component scores of a learned explainer once for all rows, so that learning never runs the teacher."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,14 +23,14 @@ from didact.results.explanations import Explanations
 def compute_component_scores(
     teacher: Teacher, rows: Sequence[Row], explainer: ComponentMix, **options: Any
 ) -> ComponentScores:
-    """The scores of the explainer's parts for these rows. `options` are those of `explain`."""
+    """Compute the scores of the explainer's components for these rows. `options` are those of `explain`."""
     recorder = ComponentRecorder(explainer)
     explanations = explain(teacher, rows, recorder, **options)
     return ComponentScores(explanations, explainer.names, recorder.values_of(explanations))
 
 
 class ComponentRecorder(Explainer):
-    """Explains as the explainer does, and keeps what it weighed."""
+    """Explains like the wrapped explainer, and records the scores of its components."""
 
     def __init__(self, explainer: ComponentMix) -> None:
         super().__init__()
@@ -50,5 +50,5 @@ class ComponentRecorder(Explainer):
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
     def values_of(self, explanations: Explanations) -> Float[np.ndarray, "unit part"]:
-        """What was weighed in these rows; it is not kept any longer."""
+        """Return the recorded scores of these rows, and forget them."""
         return np.concatenate([self.recorded.pop(name) for name in explanations.ids])

@@ -1,4 +1,4 @@
-"""Explanations that others made, brought onto the rows of the data: one function for every format."""
+"""`didact.read_explanations`: reads explanations of other tools and aligns them with the rows of the data."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -40,16 +40,17 @@ def read_explanations(
     task: str | None = None,
     teacher: Predictor | None = None,
 ) -> Explanations:
-    """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
+    """Read explanations from a file or an object of another tool. `data` are the rows, texts or data set they explain.
 
-    `format` (eraser, inseq, jsonl, arrays, shap, captum) is found out where the source tells. `method` is what
-    they are called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target`
-    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists,
-    or a JSON file of them. A class by its number is an output of the `teacher` that was explained, and is named
-    as this one names it; without a teacher as the data set does. Where the source does not say what it explains, the
-    target is the teacher's prediction, or unknown without a teacher. Rows are found by id; without ids by their order,
-    if all are there. Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
-    docs/bring-your-own.md.
+    `format` (eraser, inseq, jsonl, arrays, shap, captum) is detected if possible. `method` names the explanations,
+    `kind` says what scores mean (default: signed if any is negative, else magnitude; marks are binary). `target`
+    chooses a class of shap or a step of inseq; for other formats it names what was explained. `tokens` are lists of
+    tokens, or a JSON file of them. A class number is an output of the `teacher` that was explained, and gets the
+    teacher's name for it; without a teacher, the name in the data set. If the source does not say what it explains,
+    the target is the teacher's prediction, or unknown without a teacher.
+
+    Rows are matched by id, or by order if the source has no ids and contains all rows. Tokens are placed by
+    characters. Raises an error with file, row and reason for whatever cannot be placed. See docs/bring-your-own.md.
     """
     explanations = _read_source(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher
@@ -73,9 +74,9 @@ def _read_source(
 ) -> Explanations:
     target = python_number(target)
     if target is not None and (isinstance(target, bool) or not isinstance(target, str | int)):
-        raise OptionError(f"target must be the name or the number of a class or step, not {target!r}.")
+        raise OptionError(f"target must be the name or the number of a class or step, got {target!r}.")
     if teacher is not None and not isinstance(teacher, Predictor):
-        raise OptionError(f"teacher must be a teacher, as didact.load_teacher gives one, not {teacher!r}.")
+        raise OptionError(f"teacher must be a teacher, such as didact.load_teacher returns, got {teacher!r}.")
     if kind is not None and kind not in KINDS:
         raise OptionError(unknown_name_message("kind", kind, KINDS))
     rows, has_order = _rows(data)
@@ -111,9 +112,9 @@ def _read_source(
 
 
 def _with_targets(explanations: Explanations, teacher: Predictor | None) -> Explanations:
-    """The explanations with the teacher's predictions as targets, where the source does not say what it explains.
+    """Set the teacher's predictions as targets if the source does not say what it explains.
 
-    Marks stay as they are: people marked the words, whatever the teacher answers.
+    Marks of people have no target: they do not depend on the teacher's answers.
     """
     if teacher is None or all(explanations.targets) or explanations.kind == "binary":
         return explanations
@@ -122,7 +123,7 @@ def _with_targets(explanations: Explanations, teacher: Predictor | None) -> Expl
     rows = [Row(id, texts) for id, texts in zip(explanations.ids, explanations.texts, strict=True)]
     predictions = teacher.task.format_answers(teacher.predict(rows), teacher.classes)
     answers = ["value"] * len(rows) if teacher.classes is None else predictions
-    _LOG.info("The source does not say what its scores explain; the target is the teacher's prediction.")
+    _LOG.info("The source does not say what its scores explain. The target is set to the teacher's prediction.")
     return replace(
         explanations,
         targets=tuple(
@@ -136,7 +137,7 @@ def _with_targets(explanations: Explanations, teacher: Predictor | None) -> Expl
 
 
 def open_sets(sets: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
-    """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
+    """Read files of other tools, and leave didact's own as they are. Also returns warnings about what was read."""
     sources = list(sets)
     foreign = [source for source in sources if is_foreign_file(source)]
     if foreign and data is None:
@@ -151,7 +152,7 @@ def open_sets(sets: Iterable[Any], data: Any, teacher: Predictor | None = None) 
 
 
 def is_foreign_file(source: Any) -> bool:
-    """Whether this is a file or folder of another tool."""
+    """True for a file or folder of another tool."""
     return (
         not isinstance(source, Explanations)
         and kind_at(source) != "nothing"
@@ -160,10 +161,10 @@ def is_foreign_file(source: Any) -> bool:
 
 
 def missing_data_error(files: Iterable[Any]) -> OptionError:
-    """What to say of files of other tools, where the data that they are about were not given."""
+    """The error for files of other tools without the data that they explain."""
     return OptionError(
-        f"Not written by didact, or damaged: {', '.join(map(str, files))}. Explanations of another tool are read onto "
-        "the rows that they are about: give the data (--data)."
+        f"Not written by didact, or damaged: {', '.join(map(str, files))}. To read explanations of another tool, give "
+        "the data that they explain (--data)."
     )
 
 
@@ -172,7 +173,7 @@ def _classes_of(data: Any) -> tuple[str, ...] | None:
 
 
 def _class_name_warning(name: str, explanations: Explanations, data: Any) -> str | None:
-    """What to say where the teacher calls its classes otherwise than the data do, and a source tells classes."""
+    """The warning if a source has classes, and the teacher's class names differ from those of the data."""
     teacher_classes, data_classes = explanations.classes, _classes_of(data)
     if (
         teacher_classes is None
@@ -182,7 +183,7 @@ def _class_name_warning(name: str, explanations: Explanations, data: Any) -> str
     ):
         return None
     return (
-        f"{name}: its class numbers are taken for the teacher's ({', '.join(teacher_classes)}), which are not "
+        f"{name}: class numbers are read as the teacher's classes ({', '.join(teacher_classes)}), which differ from "
         f"those of the data ({', '.join(data_classes)})."
     )
 
@@ -192,7 +193,7 @@ def _source_name(source: Any) -> str:
 
 
 def _rows(data: Any) -> tuple[Sequence[Row], bool]:
-    """The rows, and whether they have an order: splits of a data set have none among them."""
+    """The rows, and whether their order is defined. That of several splits is not."""
     has_order = not isinstance(data, Dataset) or len(data) == 1 or data.all_rows is not None
     rows: Sequence[Row]
     if isinstance(data, Dataset):
@@ -200,14 +201,12 @@ def _rows(data: Any) -> tuple[Sequence[Row], bool]:
     else:
         rows = rows_with_ids(data)
     if any(row.image is not None for row in rows):
-        raise OptionError(
-            "Explanations of images cannot be brought along: scores are placed by the characters of texts."
-        )
+        raise OptionError("Explanations of images cannot be read: scores are placed by the characters of texts.")
     return rows, has_order
 
 
 def _merged(data: Dataset) -> Iterable[Row]:
-    """All rows of a data set; the same row may stand in two splits (teach and explain)."""
+    """All rows of a data set. A row may be in two splits (teach and explain)."""
     rows: dict[str, Row] = {}
     for row in (row for split in data.values() for row in split):
         if rows.setdefault(row.id, row).texts != row.texts:
@@ -260,7 +259,7 @@ def _guess_kind(aligned: AlignedRows, *, is_marked: bool) -> str:
 
 
 def _class_name(value: str | int | None, classes: Sequence[str] | None) -> str:
-    """A class by its name, where that is known."""
+    """The name of a class, if known; else its number."""
     if isinstance(value, int) and classes is not None and 0 <= value < len(classes):
         return classes[value]
     return "" if value is None else str(value)
@@ -278,22 +277,22 @@ def _guess_task(data: Any, rows: Sequence[Row]) -> str:
 
 
 def _read_own_file(path: Path, rows: Sequence[Row], *, method: str | None, kind: str | None) -> Explanations:
-    """A file of our own: as it is, if it is about these rows."""
+    """Load a file of didact. Raises `DataError` if it explains other rows or texts."""
     explanations = Explanations.load(path)
     known_texts = {row.id: row.texts for row in rows}
     faults = [f"row {id!r}: the data have no row of this id" for id in explanations.ids if id not in known_texts]
     faults += [
-        f"row {id!r}: it is about another text than the row of the data has"
+        f"row {id!r}: it explains another text than that of the data"
         for id, texts in zip(explanations.ids, explanations.texts, strict=True)
         if id in known_texts and known_texts[id] != texts
     ]
     if faults:
-        raise DataError(f"{path} is about other rows than the data:", faults)
+        raise DataError(f"{path} explains other rows than the data contain:", faults)
     return replace(explanations, method=method or explanations.method, kind=kind or explanations.kind)
 
 
 def _log_rows(name: str, aligned: AlignedRows, rows: int) -> None:
     matching = "in the order of the data" if aligned.by_order else "by id"
-    _LOG.info("%s: %d of %d rows of the data, found %s.", name, len(aligned.rows), rows, matching)
+    _LOG.info("%s: %d of %d rows of the data, matched %s.", name, len(aligned.rows), rows, matching)
     if aligned.special:
         _LOG.info("%s: %d special tokens were left out with their scores.", name, aligned.special)

@@ -1,4 +1,4 @@
-"""Rows as files, with everything they hold, for other processes to read."""
+"""Saves rows in files with all their fields, for other processes to load."""
 
 import json
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _ANSWERS: Final = {"answer": "list float64"}
 
 
 def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row value"] | None = None) -> None:
-    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them.
+    """Save the rows with labels and rationales, which some targets and methods need.
 
-    `answers` are the teacher's, where they are known.
+    `answers` are those of the teacher, if known.
     """
     records = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
     images = [row.image for row in rows]
@@ -33,13 +33,13 @@ def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row v
 
 
 def load_rows(path: Path) -> tuple[Row, ...]:
-    """What `write_whole_rows` kept."""
+    """Load the rows that `save_rows` saved."""
     columns = read_table(path).columns
     return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))
 
 
 def read_answers(path: Path) -> Float[np.ndarray, "row value"] | None:
-    """The answers that `write_whole_rows` kept beside the rows; None if there are none."""
+    """Load the answers that `save_rows` saved with the rows; None if it saved none."""
     answers = read_table(path).columns.get("answer")
     return None if answers is None else np.array(answers, dtype=np.float64)
 

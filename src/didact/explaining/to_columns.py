@@ -1,4 +1,4 @@
-"""From a batch of scores to columns that need no torch: units only, in words people read."""
+"""Turns a batch of scores into columns without torch: units only, with tokens and answers as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from didact.results.ragged import bounds_of
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswers:
-    """What the teacher answers to a batch: as tensors, and in words."""
+    """The teacher's answers to a batch: `logits`, and `words`, the same as text."""
 
     logits: Float[Tensor, "batch *output"]
     words: Sequence[str]
@@ -30,7 +30,7 @@ class BatchAnswers:
     def of(
         cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known_outputs: Outputs | None = None
     ) -> "BatchAnswers":
-        """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
+        """Use `known_outputs`, or run the teacher. Reading needs the run: known spans are in characters, not tokens."""
         if known_outputs is not None and not teacher.task.is_per_token:
             values = torch.from_numpy(known_outputs.values).to(batch.device, torch.get_default_dtype())
             return cls(values, teacher.task.format_answers(known_outputs, teacher.classes))
@@ -50,7 +50,7 @@ def batch_to_columns(
     options: Mapping[str, Any],
     fingerprints: Mapping[str, str],
 ) -> Explanations:
-    """The scores of a batch as columns: units only, without padding."""
+    """The scores of a batch as columns, of units only."""
     is_unit = explanation.units.cpu().numpy()
     segments, word_index = batch.segments.cpu().numpy()[is_unit], batch.words.cpu().numpy()[is_unit]
     offsets = batch.offsets.cpu().numpy()[is_unit]
@@ -97,14 +97,14 @@ def batch_to_columns(
 
 
 def _probabilities(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
-    """The probability of each predicted class; NaN for answers that are no classes, and for people's labels."""
+    """The probability of each predicted class. NaN for answers other than classes, and for labels of people."""
     if teacher.classes is None or teacher.reads_labels:
         return np.full(len(logits), np.nan)
     return activated(logits.detach().cpu().double(), teacher.task.activation).amax(-1).numpy()
 
 
 def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]:
-    """The gold label of each row by name; None where there is none, or where it is no class of the teacher."""
+    """The gold label of each row by name. None without a label, or if it matches no class of the teacher."""
     classes = teacher.classes
     if classes is None:
         return (None,) * len(rows)
@@ -119,7 +119,7 @@ def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]
 def _boxes(
     teacher: Teacher, rows: Sequence[Row], batch: Batch, row_of_unit: np.ndarray, corners: np.ndarray
 ) -> np.ndarray:
-    """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
+    """Patches in pixels of the original images, which may be larger or smaller than the model's input."""
     assert batch.pixels is not None
     patch = _patch_size(batch)
     ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
@@ -129,7 +129,7 @@ def _boxes(
 
 
 def _patch_size(batch: Batch) -> int:
-    """How wide the patches of a batch are."""
+    """The width of a patch in pixels of the model's input."""
     row_offsets = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
     assert batch.pixels is not None
     return int(row_offsets[1] - row_offsets[0]) if len(row_offsets) > 1 else batch.pixels.shape[2]
