@@ -1,6 +1,6 @@
-"""One call tells how far explanation methods agree with one another, over rows, teachers and seeds.
+"""`didact.agree`: measures how far explanation methods agree, over rows, teachers and seeds.
 
-No torch, unless a teacher is asked (`prediction`).
+Needs torch only for measures that run the teacher (`prediction`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ from didact.results.agreement import Agreement
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import is_explanations_parquet
 
-if TYPE_CHECKING:  # torch is imported only where a teacher is asked
+if TYPE_CHECKING:  # torch is imported only where the teacher runs
     from didact.metrics.probe import Probe
 
-SINGLE_GROUP: Final = "all"  # the name of the one group of everything
+SINGLE_GROUP: Final = "all"  # the name of the group that contains all sets
 
 
 def agree(
@@ -35,19 +35,19 @@ def agree(
     data: Any = None,
     batch_size: int = 64,
 ) -> Agreement:
-    """How far methods agree about the same rows, all pairs of them.
+    """Measure how far methods agree about the same rows, for every pair of methods.
 
-    `explanations` are sets or files of them (of other tools, too, which are read onto `data`: a data set, its name, or
-    rows); rows are matched by id. `measure` is one of kendall, spearman, pearson, weighted_tau,
-    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by`: `size` compares scores without
-    their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
-    joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
-    `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose,
-    `batch_size` altered rows at a time.
+    `explanations` are `Explanations` or files of them; rows are matched by id. Files of other tools are read with
+    `data`: a data set, its name, or rows. `measure` is one of kendall, spearman, pearson, weighted_tau,
+    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by="size"` compares absolute scores,
+    `by="signed"` scores with their signs; `auto` is `size`, except for `sign` and `prediction`. `level="word"` joins
+    the pieces of words first, so that models with different tokenizers can be compared. `prediction` runs the
+    `teacher` that was explained (a teacher, a folder or a hub name) on the units that methods choose, `batch_size`
+    perturbed rows at a time.
 
-    Methods are compared within a group and rows of all groups are pooled. By default a group is what explains one
-    teacher on one task: give the explanations of several seeds, and their rows are pooled. `groups` names a group for
-    each set instead; `groups="all"` compares everything with everything.
+    Methods are compared within a group, and the rows of all groups are pooled. By default, a group has the sets that
+    explain one teacher on one task: pass the explanations of several seeds to pool their rows. `groups` names a group
+    for each set instead; `groups="all"` compares all sets with each other.
     """
     return agreements(
         explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, data=data, batch_size=batch_size
@@ -65,11 +65,11 @@ def agreements(
     data: Any = None,
     batch_size: int = 64,
 ) -> list[Agreement]:
-    """`agree` for several measures: sets are read and matched once."""
+    """Run `agree` for several measures, but read and match the sets once."""
     specs = check_measures(measures, by=by, level=level, has_teacher=teacher is not None)
     sources = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
     if len(sources) < 2:
-        raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(sources)}.")
+        raise ShapeError(f"Agreement compares methods: give at least two explanations, got {len(sources)}.")
     check_sets(sources)
     opened, import_notes = _open(sources, data, teacher)
     sets = [ExplanationSet.of(source, level) for source in opened]
@@ -109,11 +109,14 @@ def agreements(
 def check_measures(
     measures: Sequence[str], *, by: str = "auto", level: str | None = None, has_teacher: bool = False
 ) -> list[tuple[Spec, str]]:
-    """Each measure with what it compares (`signed` or `size`), if all that is asked for is known and at hand."""
+    """Parse each measure and choose what it compares (`signed` or `size`).
+
+    Raises `OptionError` for an unknown measure or level, and for a measure that needs a teacher if none is passed.
+    """
     if level not in (None, *LEVELS):
-        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+        raise OptionError(f"level must be 'token' or 'word', got {level!r}.")
     if not measures:
-        raise OptionError("Name a measure of agreement: kendall.")
+        raise OptionError("Name at least one agreement measure, such as kendall.")
     specs = [(spec, resolve_by(spec, by)) for spec in map(parse_measure, measures)]
     for spec, _ in specs:
         if AGREEMENT[spec.name].needs_teacher and not has_teacher:
@@ -122,7 +125,7 @@ def check_measures(
 
 
 def _open(sources: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any], list[str]]:
-    """The sets, files of other tools among them, and what must be told of these. Only they need data, or torch."""
+    """Read files of other tools, which needs the data and torch. Also returns warnings about them."""
     if all(isinstance(source, Explanations) or is_explanations_parquet(Path(source)) for source in sources):
         return sources, []
     from didact.data.load import load_data
@@ -136,7 +139,7 @@ def _open(sources: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any
 def _values(
     group: Mapping[str, Explanations], methods: Sequence[str], spec: Spec, by: str, probe: "Probe | None"
 ) -> Float[np.ndarray, "row method method"]:
-    """The measure on a group's rows; NaN for methods that it does not have."""
+    """The measure on the rows of a group; NaN for methods that the group lacks."""
     group_values = agreement(list(group.values()), spec, by=by, names=list(group), probe=probe)
     values = np.full((len(group_values), len(methods), len(methods)), np.nan)
     indices = [methods.index(label) for label in group]
@@ -147,7 +150,7 @@ def _values(
 def _probes(
     groups: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any, batch_size: int
 ) -> "dict[str, Probe]":
-    """The teacher, ready to be asked about the rows of each group."""
+    """A probe of the teacher for the rows of each group."""
     from didact.models.load import load_teacher
 
     teachers = {
@@ -157,8 +160,8 @@ def _probes(
     }
     if len(groups) > 1 and len(teachers) > 1:
         raise OptionError(
-            f"Measure {str(spec)!r} asks the one teacher that was explained, and these sets explain {len(teachers)}, "
-            f"in the groups {', '.join(groups)}. Compare the sets of one teacher at a time."
+            f"Measure {str(spec)!r} runs the teacher that was explained, but these sets explain {len(teachers)} "
+            f"teachers, in the groups {', '.join(groups)}. Compare the sets of one teacher at a time."
         )
     measure, loaded_teacher = AGREEMENT.load(spec.name)(**spec.options), load_teacher(teacher)
     return {
@@ -168,25 +171,25 @@ def _probes(
 
 
 def _probe_notes(probe: "Probe", group: Mapping[str, Explanations]) -> list[str]:
-    """How the teacher was asked, and whether it is the one that was explained."""
+    """How units were removed, and whether the teacher is the one that was explained."""
     from didact.core.fingerprint import cached_fingerprint
 
-    notes = [f"What is taken away is {probe.masked.description}."]
+    notes = [f"Removed units are {probe.masked.description}."]
     explained = {
         explanations.fingerprints["teacher"]
         for explanations in group.values()
         if "teacher" in explanations.fingerprints
     }
     if (fingerprint := cached_fingerprint(probe.teacher)) is not None and explained - {fingerprint}:
-        notes.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
+        notes.append(f"The teacher of this measure, {probe.teacher.name}, is not the one that was explained.")
     return notes
 
 
-# -- which sets belong together, and what they are called -------------------------------------------------------------
+# -- groups of sets, and their names -------------------------------------------------------------
 
 
 def _grouped(sets: Sequence[ExplanationSet], groups: str | Sequence[str] | None) -> dict[str, list[ExplanationSet]]:
-    """Sets by the name of their group: what explains one teacher on one task, unless told otherwise."""
+    """Sets by the name of their group. By default, a group explains one teacher on one task."""
     if isinstance(groups, str):
         groups = [groups] * len(sets)
     if groups is None:
@@ -194,24 +197,24 @@ def _grouped(sets: Sequence[ExplanationSet], groups: str | Sequence[str] | None)
     elif len(groups) == len(sets):
         names = [str(name) for name in groups]
     else:
-        raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} names of groups, not {len(groups)}.")
+        raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} group names, got {len(groups)}.")
     grouped: dict[str, list[ExplanationSet]] = {}
     for item, name in zip(sets, names, strict=True):
         grouped.setdefault(name, []).append(item)
     for name, group in grouped.items():
         if len(group) < 2:
             raise ShapeError(
-                f"{group[0].explanations!r} is the only set of group {name!r}, so there is nothing to compare "
-                f"it with; the groups are {', '.join(grouped)}. A group is what explains one teacher on one task. To "
-                f"compare across them, say groups={SINGLE_GROUP!r} (--together)."
+                f"{group[0].explanations!r} is the only set in group {name!r}, so there is nothing to compare it with. "
+                f"The groups are {', '.join(grouped)}; each explains one teacher on one task. To compare across "
+                f"groups, use groups={SINGLE_GROUP!r} (--together)."
             )
     return grouped
 
 
 def _default_groups(sets: Sequence[ExplanationSet]) -> list[str]:
-    """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart.
+    """The teacher of each set, with its task or fingerprint where the name is ambiguous.
 
-    A set of another tool that does not tell whose it is goes with the one teacher that the others of its task explain.
+    A set of another tool without a teacher joins the group of its task, if there is exactly one.
     """
     keys = [
         (item.explanations.teacher, item.explanations.task, item.explanations.fingerprints.get("teacher", ""))
@@ -236,26 +239,26 @@ def _default_groups(sets: Sequence[ExplanationSet]) -> list[str]:
 
 
 def _notes(groups: Mapping[str, Mapping[str, Explanations]]) -> tuple[str, ...]:
-    """What a reader would not guess: other targets, other options under one name, methods missing from a group."""
+    """Notes about different targets, different options under one name, and methods missing from a group."""
     notes = []
     targets = [
         zip(*(explanations.targets for explanations in group.values()), strict=True) for group in groups.values()
     ]
     differing = sum(len(set(row_targets) - {""}) > 1 for rows in targets for row_targets in rows)
     if differing:
-        notes.append(f"Not all methods explain the same target: rows in which they differ: {differing:,}.")
+        notes.append(f"Not all methods explain the same target. Rows with different targets: {differing:,}.")
     unknown = [
         label for group in groups.values() for label, explanations in group.items() if not all(explanations.targets)
     ]
     if unknown and any(any(explanations.targets) for group in groups.values() for explanations in group.values()):
         notes.append(
-            f"Target unknown: {', '.join(dict.fromkeys(unknown))}. It is taken to be that of the other methods; read "
+            f"Target unknown: {', '.join(dict.fromkeys(unknown))}. It is assumed to be that of the other methods. Read "
             "the scores with teacher= or target= to set it."
         )
     for label in dict.fromkeys(label for group in groups.values() for label in group):
         sets = [group[label] for group in groups.values() if label in group]
         if any(explanations.options != sets[0].options for explanations in sets):
-            notes.append(f"{label!r} has other options in other groups.")
+            notes.append(f"{label!r} has different options in different groups.")
         if len(sets) < len(groups):
             notes.append(f"{label!r} is in {len(sets)} of {len(groups)} groups.")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""What explaining costs: passes through the model, seconds, memory."""
+"""Measures the cost of methods: passes through the model, seconds and memory."""
 
 import contextlib
 import ctypes
@@ -33,7 +33,7 @@ def cost_of(
     batch_size: int | None = None,
     classes: Sequence[str] | None = None,
 ) -> list[Cost]:
-    """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile.
+    """Measure the cost per row of each method. One row is explained first, so that loading is not counted.
 
     `classes` names the data's classes in the teacher's order, where names differ and gold labels are explained.
     """
@@ -61,7 +61,7 @@ class _Passes:
 
 @contextlib.contextmanager
 def _counting_passes(teacher: Teacher) -> Iterator[_Passes]:
-    """Counts rows while they pass through the teacher, and gradients while they come back."""
+    """Count the rows of forward and backward passes through the teacher."""
     passes = _Passes()
     is_differentiable = isinstance(teacher, Differentiable)
     name = "run" if is_differentiable else "predict"
@@ -80,16 +80,16 @@ def _counting_passes(teacher: Teacher) -> Iterator[_Passes]:
     def counting_method(model: Teacher, *args: Any, **options: Any) -> Any:
         return run_and_count(*args, run=MethodType(getattr(type(model), name), model), **options)
 
-    # A method is bound to the copy of the model that explains; a function would go on calling the original.
+    # A bound method follows copies of the model; a plain function would still call the original.
     object.__setattr__(teacher, name, MethodType(counting_method, teacher))
     try:
         yield passes
     finally:
-        object.__delattr__(teacher, name)  # the class's own again
+        object.__delattr__(teacher, name)  # restores the method of the class
 
 
 class _PeakMemory:
-    """The most memory that the process held, looked at every few milliseconds; exact on a GPU. None if unknown."""
+    """Peak memory of the process, sampled every 5 ms; exact on a GPU. None if unknown."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -126,7 +126,7 @@ def _watching_memory(teacher: Teacher) -> Iterator[_PeakMemory]:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # what was freed goes back first, or it would not be counted
+        with contextlib.suppress(OSError, AttributeError):  # reusing freed memory would not count
             ctypes.CDLL("libc.so.6").malloc_trim(0)
     peak = _PeakMemory(device)
     thread = threading.Thread(target=peak.watch, daemon=True)

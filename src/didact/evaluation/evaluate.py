@@ -1,4 +1,4 @@
-"""What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
+"""`didact.evaluate`: scores explanations with metrics of faithfulness, plausibility and stability."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,18 +31,22 @@ from didact.results.explanations import Explanations
 
 
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
-    """Measure explanations, and give a data frame: method, metric, value, low, high, rows, skipped, better, how.
+    """Score explanations with metrics. Returns a data frame with one line per method and metric.
 
-    `explanations` are sets, files that `save` wrote (or of other tools, which are read onto `data`), or several of
-    either, all of the same rows. The `teacher` is asked for faithfulness; `data` (a data set, its name, or rows) hold
-    the rationales. `metrics` names what is measured (`didact metrics` lists them; options in brackets:
-    comprehensiveness(k=0.2)), by default all that can be. A metric of your own is any callable (explained, row) ->
-    number with an attribute `better`, higher or lower. What is taken away is replaced by the mask token
-    (`replace=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
-    tells which rows mean the same: a model, or minilm; the teacher by default. A `random` explanation stands beside
-    the others unless `control=False`; `seed` draws it. `classes` names the data's classes in the teacher's order
-    where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
-    its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+    Its columns are method, metric, value, low, high, rows, skipped, better, how. `value` is the mean over rows, `low`
+    and `high` are its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+
+    `explanations` are `Explanations`, files that `save` wrote, files of other tools (read with `data`), or several of
+    these, all of the same rows. Faithfulness runs the `teacher`; plausibility needs rationales in `data` (a data set,
+    its name, or rows). `metrics` are names, with options in brackets: comprehensiveness(k=0.2); `didact metrics` lists
+    them. The default is every metric that can be computed. A metric of your own is any callable (explained, row) ->
+    number with an attribute `better`, higher or lower.
+
+    Removed units are replaced by the mask token (`replace=mask`), deleted, padded or zeroed (delete, pad, zero);
+    `preset` (eraser, l2e) chooses as that paper does. `level="word"` joins the pieces of words first. `encoder` finds
+    rows with similar meaning: a model or minilm; the teacher by default. Random scores are added as a control unless
+    `control=False`; `seed` decides them. `classes` names the data's classes in the teacher's order where the names
+    differ, for metrics of your own that read labels.
     """
     return metrics_frame(run_evaluation(explanations, teacher, data, **options))
 
@@ -64,7 +68,7 @@ def run_evaluation(
     progress: bool = False,
     classes: Sequence[str] | None = None,
 ) -> Evaluation:
-    """As `evaluate`, with the numbers of every row."""
+    """Run `evaluate`, but return the values of every row (`Evaluation`)."""
     requested = (
         None
         if metrics is None
@@ -90,11 +94,11 @@ def run_evaluation(
     return job.run(job.applicable_metrics() if requested is None else requested, progress)
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- reading the arguments ---------------------------------------------------------------------------------------------
 
 
 def _build_metrics(requested: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
-    """Metrics by what they are called, with their options; those of the caller's own by their names."""
+    """Metrics by their spec; the caller's own metrics by the name of the callable."""
     metrics: dict[str, object] = {}
     for metric in requested:
         # A decorated function goes by its name.
@@ -108,18 +112,18 @@ def _build_metrics(requested: Sequence[str | Callable[..., Any]]) -> dict[str, o
         else:
             metrics[_custom_name(metric, metrics)] = metric
     if not metrics:
-        raise OptionError("Name a metric, or leave the choice to didact. `didact metrics` lists them.")
+        raise OptionError("Name at least one metric, or leave metrics out for all. `didact metrics` lists them.")
     return metrics
 
 
 def _custom_name(metric: Any, taken: Mapping[str, object]) -> str:
     name = str(getattr(metric, "__name__", type(metric).__name__))
     if not callable(metric) or isinstance(metric, type):
-        raise OptionError(f"A metric is a name, or a callable (explained, row) -> number, not {metric!r}.")
+        raise OptionError(f"A metric must be a name or a callable (explained, row) -> number, got {metric!r}.")
     if getattr(metric, "better", None) not in ("higher", "lower"):
-        raise OptionError(f"Is a higher {name} better, or a lower one? Say so: {name}.better = 'higher' (or 'lower').")
+        raise OptionError(f"Metric {name} lacks a direction. Set {name}.better = 'higher' (or 'lower').")
     if name in METRICS or name in taken:
-        raise OptionError(f"There is a metric named {name!r} already. Give yours another name.")
+        raise OptionError(f"A metric named {name!r} exists already. Give yours another name.")
     return name
 
 
@@ -132,7 +136,7 @@ def _replacement(replace: str | None, preset: str | None) -> str:
         raise OptionError(unknown_name_message("preset of removal", preset, list(PRESETS)))
     if replace not in (None, PRESETS[preset]):
         raise OptionError(
-            f"Preset {preset!r} means replace={PRESETS[preset]}, and replace={replace} was asked for, too."
+            f"Preset {preset!r} sets replace={PRESETS[preset]}, which excludes replace={replace}. Give one of the two."
         )
     return PRESETS[preset]
 
@@ -140,20 +144,20 @@ def _replacement(replace: str | None, preset: str | None) -> str:
 def _open_sets(
     explanations: Any, data: Any, teacher: Teacher | None, level: str | None
 ) -> tuple[dict[str, Explanations], list[str]]:
-    """Explanations by name, all with the rows of the first; and what must be told of files of other tools."""
+    """Explanations by label, all with the rows of the first set. Also returns notes about files of other tools."""
     if level not in (None, *LEVELS):
-        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+        raise OptionError(f"level must be 'token' or 'word', got {level!r}.")
     is_one = isinstance(explanations, str | Path | Explanations) or not isinstance(explanations, Iterable)
     sources = [explanations] if is_one else list(explanations)
     if not sources:
-        raise OptionError("There is nothing to measure: give explanations, or files of them.")
+        raise OptionError("There is nothing to score: give explanations, or files of them.")
     check_sets(sources)
     sets, notes = open_sets(sources, data, teacher)
     return match_rows(label_sets({"all": [ExplanationSet.of(item, level) for item in sets]})["all"]), notes
 
 
 def _explained_rows(explanations: Explanations, data: Any) -> list[Row]:
-    """The rows that were explained, with rationales where the data have them."""
+    """The explained rows, with rationales if the data have them."""
     if data is None:
         images = explanations.images or (None,) * len(explanations)
         return [
@@ -167,7 +171,7 @@ def _explained_rows(explanations: Explanations, data: Any) -> list[Row]:
     if missing:
         raise DataError(
             f"{len(missing):,} of {len(explanations):,} explained rows are not in the data. Give the data "
-            "that they are of. Missing are:",
+            "that contain them. Missing are:",
             missing,
         )
     rows, changed = [], []
@@ -185,9 +189,9 @@ def _explained_rows(explanations: Explanations, data: Any) -> list[Row]:
 def _labelled(
     rows: list[Row], data: Any, model: Teacher | Explanations, classes: Sequence[str] | None
 ) -> tuple[list[Row], str | None]:
-    """The rows with labels as indices into the classes of what was explained: a metric of the caller's may read them.
+    """Map labels to indices of the explained classes, for metrics of the caller that read them.
 
-    Labels that do not fit are left out, with a note, unless `classes` says which is which.
+    Labels that match no class are removed, with a note, unless `classes` maps them.
     """
     split = Split("explained", rows, data.classes if isinstance(data, Dataset | Split) else None)
     aligned, note = align_rows(split, model.classes, classes=classes, required=False)
@@ -195,7 +199,7 @@ def _labelled(
 
 
 def _random_control(explanations: Explanations, seed: int, *, signed: bool) -> Explanations:
-    """Scores drawn for each row: what an explanation that knows nothing reaches."""
+    """Uniformly random scores for each row: chance level for any metric."""
     draws = [
         numpy_generator(seed, "random", name).random(len(row))
         for name, row in zip(explanations.ids, explanations, strict=True)

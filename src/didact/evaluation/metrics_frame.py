@@ -1,4 +1,4 @@
-"""The data frame that `didact.evaluate` gives: it shows itself as metric × method, and is a data frame in all else."""
+"""The data frame of `didact.evaluate`: notebooks show it as a table of metrics and methods."""
 
 import itertools
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ CUSTOM: Final = "your own"
 
 
 def metrics_frame(evaluation: Evaluation) -> "MetricsFrame":
-    """A data frame of the summary. Its `attrs` hold the notes, the heading, and the tests as another frame."""
+    """Make a data frame of the summary. Its `attrs` hold the notes, the heading, and the tests as another frame."""
     frame = MetricsFrame([dict(row) for row in evaluation.summary()], columns=list(COLUMNS))
     frame.attrs = {
         "notes": list(evaluation.notes),
@@ -29,7 +29,7 @@ def metrics_frame(evaluation: Evaluation) -> "MetricsFrame":
 
 
 class MetricsFrame(pandas.DataFrame):
-    """One line per method and metric. What lacks the columns for the table is shown as any data frame is."""
+    """One line per method and metric. A selection without the columns of the table is shown like any data frame."""
 
     @property
     def _constructor(self) -> Any:
@@ -49,8 +49,8 @@ class MetricsFrame(pandas.DataFrame):
             by_method = {method: cells[metric, method] for method in methods if (metric, method) in cells}
             rows.append(self._line(metric, by_method, methods))
         notes = [
-            "Means over rows; point at one for its 95 % interval. ↑ higher is better, ↓ lower is. Bold: the best mean; "
-            "≈ not told apart from it (the interval of the difference, row by row, holds 0).",
+            "Means over rows; hover over one for its 95 % interval. ↑ higher is better, ↓ lower is. Bold: best mean; "
+            "≈ not distinguishable from it (the interval of the paired difference includes 0).",
             *map(str, self.attrs.get("notes", ())),
         ]
         groups = [(family, len(metrics)) for family, metrics in metrics_by_family.items()]
@@ -83,7 +83,7 @@ class MetricsFrame(pandas.DataFrame):
         return [name, *cells]
 
     def _is_near(self, metric: str, method: str, leader: str | None) -> bool:
-        """Whether the paired difference to the best method may be 0."""
+        """True if the interval of the paired difference to the best method includes 0."""
         tests = self.attrs.get("tests")
         if not isinstance(tests, pandas.DataFrame) or tests.empty:
             return False

@@ -1,4 +1,4 @@
-"""Metrics measured on explanations: what stands in the way of each, and the numbers of every row."""
+"""`MetricsJob`: checks what each metric needs, and computes its values for every row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,12 +32,12 @@ from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts
 from didact.viz.progress import Progress
 
-RANDOM: Final = "random"  # the control that knows nothing
+RANDOM: Final = "random"  # the name of the control with random scores
 
 
 @dataclass
 class MetricsJob:
-    """Metrics to measure on sets of explanations of the same rows. `notes` grow with what a reader must know."""
+    """Sets of explanations of the same rows, and what metrics need. `run` appends to `notes` what readers must know."""
 
     explanations: Mapping[str, Explanations]
     rows: list[Row]
@@ -61,41 +61,40 @@ class MetricsJob:
                 metrics[name] = metric
         if not metrics:
             raise OptionError(
-                "Nothing can be measured: give the teacher (for faithfulness), or data with rationales (for "
-                "plausibility)."
+                "No metric applies: give the teacher (for faithfulness), or data with rationales (for plausibility)."
             )
         return metrics
 
     def find_obstacle(self, needs: Sequence[str], metric: Any) -> str | None:
-        """What stands in the way of a metric; None if nothing does."""
+        """Why a metric cannot be computed; None if it can."""
         if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
-            return "asks the teacher: give it (--model)"
+            return "needs the teacher: give it (--model)"
         if "teacher" in needs and self.teacher is not None:
             for need in ("a class or a score", "changed rows"):
                 if (fault := obstacle(self.teacher, need)) is not None:
-                    return f"asks about {need}, and {fault}"
+                    return f"needs {need}, but {fault}"
         if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
         if isinstance(metric, Stability | IouF1) and self.first.is_image:
-            return "compares words, and these are images"
+            return "compares words, but these rows are images"
         if "teacher" in needs and self.first.is_image and any(row.image is None for row in self.rows):
-            return "asks about images, and files of explanations do not hold them: give the data (--data)"
+            return "needs the images, which files of explanations do not contain: give the data (--data)"
         if "encoder" in needs and self.encoder is None and (not self.teacher or obstacle(self.teacher, "embeddings")):
-            return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
+            return "needs an encoder to find similar rows (--encoder minilm), or a model (--model)"
         if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
             fault = obstacle(self.teacher, "classes")
-            return None if fault is None else f"is about classes, and {fault}"
+            return None if fault is None else f"needs classes, but {fault}"
         return None
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
-        """Measure them all. An error if any of them lacks something."""
+        """Compute all metrics. Raises `OptionError` with every reason if one cannot be computed."""
         faults = [
             f"{name}: it {fault}."
             for name, metric in metrics.items()
             if (fault := self.find_obstacle(entry_of(name, metric).needs, metric)) is not None
         ]
         if faults:
-            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
+            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be computed.", *faults]))
         if self.teacher is not None and any(isinstance(candidate, Faithfulness) for candidate in metrics.values()):
             for explanations in self.explanations.values():
                 check_targets(explanations, self.teacher)
@@ -151,13 +150,13 @@ class MetricsJob:
         return Evaluation(tuple(metrics), methods, self.first.ids, values, descriptions, table)
 
     def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
-        """What the metric can be: how far a score moves has no upper end."""
+        """The bounds of the metric. The change of a regression score has no upper bound."""
         if isinstance(metric, Faithfulness) and self.teacher is not None and self.teacher.classes is None:
             return 0.0, float("inf")
         return entry_of(name, metric).bounds
 
     def _predictions(self) -> tuple[str, ...]:
-        """The predicted class of each row: the teacher's answer, else what the explanations tell."""
+        """The predicted class of each row: from the teacher, or else from the explanations."""
         if self.teacher is not None and self.teacher.classes is not None:
             outputs = self.teacher.predict(self.rows, batch_size=self.batch_size)
             return tuple(self.teacher.classes[label] for label in outputs.labels)
@@ -180,11 +179,11 @@ class MetricsJob:
         for name, value in zip(metrics, values, strict=True):
             values_of[name], descriptions[name] = value, f"units are {probe.masked.description}"
         if "no mask token" in probe.masked.description:
-            self.notes.append(f"What is taken away is {probe.masked.description}.")
+            self.notes.append(f"Removed units are {probe.masked.description}.")
         self.notes += self._probe_notes(probe)
 
     def _probe_notes(self, probe: Probe) -> Iterator[str]:
-        """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
+        """Notes for readers of faithfulness: an explanation of another teacher, tokens without scores."""
         teacher_fingerprint = cached_fingerprint(probe.teacher)
         for name, explanations in self.explanations.items():
             explained_fingerprint = explanations.fingerprints.get("teacher")
@@ -193,7 +192,7 @@ class MetricsJob:
                 and explained_fingerprint is not None
                 and explained_fingerprint != teacher_fingerprint
             ):
-                yield f"{name} explains another teacher ({explanations.teacher}) than is asked ({probe.teacher.name})."
+                yield f"{name} explains another teacher ({explanations.teacher}) than {probe.teacher.name}."
             if probe.batch.pixels is not None or name == RANDOM:
                 continue
             missing = [int((position_units(row_scores, probe, row) == len(row_scores))[probe.masked.units[row]].sum())
@@ -201,8 +200,8 @@ class MetricsJob:
             if any(missing):
                 rows = sum(count > 0 for count in missing)
                 yield (
-                    f"{name} scores no unit for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
-                    "always stay."
+                    f"{name} has no score for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
+                    "are never removed."
                 )
 
     def _encoder(self, metric: Stability) -> Model | None:
@@ -215,11 +214,11 @@ class MetricsJob:
             self.encoder = build_model(self.encoder, data, truncate=True)
         model = self.teacher if self.encoder is None else self.encoder
         if not isinstance(model, Teacher) or obstacle(model, "embeddings") is not None:
-            raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(model).__name__}.")
+            raise OptionError(f"encoder must be a model or the name of one (minilm), got {type(model).__name__}.")
         return require_model(model, "encoder")
 
     def _unread_marks(self, marks: Marks) -> Iterator[str]:
-        """Marked words behind the end of what was explained."""
+        """A note about marked words that were cut off before explaining."""
         if self.first.is_image:
             return
         spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
@@ -229,28 +228,28 @@ class MetricsJob:
         explained_count = sum(int(row_marks.sum()) for row_marks in marks)
         if explained_count < marked_count:
             yield (
-                f"{marked_count - explained_count:,} of {marked_count:,} marked words were not explained, and count "
-                "for nothing."
+                f"{marked_count - explained_count:,} of {marked_count:,} marked words were not explained and are not "
+                "counted."
             )
 
     def _heading(self) -> str:
-        """Whether rationales are the truth about this teacher."""
+        """`truth` if the rationales are verified for this teacher, else `plausibility`."""
         if not isinstance(self.data, PlantedDataset) or self.teacher is None:
             return "plausibility"
         verification = verify(self.teacher, self.data)
         evidence = (
-            f"its answer stayed on {verification.unchanged:.1%} of rows with all else drawn anew, and followed "
-            f"{verification.followed:.1%} of new rationales"
+            f"it kept its answer on {verification.unchanged:.1%} of rows with all unmarked words redrawn, and followed "
+            f"{verification.followed:.1%} of redrawn rationales"
         )
         if verification.verified:
             self.notes.append(f"The rationales are the truth about this teacher: {evidence}.")
             return "truth"
-        self.notes.append(f"The teacher is not verified ({evidence}): rationales are those of the task, not its own.")
+        self.notes.append(f"The teacher is not verified ({evidence}): it may have other reasons than the rationales.")
         return "plausibility"
 
 
 def entry_of(name: str, metric: Any) -> MetricEntry:
-    """What is to be known of a metric; of the caller's own, what it says itself."""
+    """The registry entry of a metric. For a metric of the caller, made from its attributes."""
     registered = parse_spec(name).name
     if registered in METRICS:
         return METRICS[registered]
@@ -259,7 +258,7 @@ def entry_of(name: str, metric: Any) -> MetricEntry:
 
 
 def _custom_value(name: str, metric: Any, explained: Any, row: Row) -> float:
-    """What a metric of the caller's gives for one explanation."""
+    """The value of a metric of the caller for one explanation; NaN for None."""
     try:
         value = metric(explained, row)
     except Exception as error:
@@ -267,7 +266,7 @@ def _custom_value(name: str, metric: Any, explained: Any, row: Row) -> float:
     try:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
-        raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None
+        raise OptionError(f"Metric {name!r} must return one number per row (or None), got {value!r}.") from None
 
 
 def metric_rows(
@@ -279,15 +278,15 @@ def metric_rows(
     bounds: tuple[float, float],
     how: str = "",
 ) -> Iterator[MetricRow]:
-    """One line per method: the mean over rows with its 95 % interval, rows measured and skipped."""
+    """One line per method: the mean over rows with its 95 % interval, and the rows with and without a value."""
     for method, (mean, *ends, count) in zip(methods, row_means(values), strict=True):
-        # An interval for few rows may reach beyond what the metric can be.
+        # With few rows, an interval may exceed the bounds of the metric.
         low, high = np.clip(ends, *bounds).tolist()
         yield MetricRow(method, metric, mean, low, high, count, values.shape[1] - count, better, how)
 
 
 def row_means(values: Float[np.ndarray, "_ row"]) -> Iterator[tuple[float, float, float, int]]:
-    """The mean of each line over the rows that have a value, its 95 % interval, and how many these are."""
+    """For each line: the mean over rows with a value, its 95 % interval, and the number of these rows."""
     for line, contrast in zip(values, row_contrasts(values), strict=True):
         finite = line[np.isfinite(line)]
         ends = (np.nan, np.nan) if contrast is None else contrast.interval()
@@ -295,14 +294,14 @@ def row_means(values: Float[np.ndarray, "_ row"]) -> Iterator[tuple[float, float
 
 
 def metric_tests(metric: str, methods: Sequence[str], values: Float[np.ndarray, "method row"]) -> Iterator[MetricTest]:
-    """Each two methods on the rows both have: the mean difference, its interval and p.
+    """Test each pair of methods on the rows that both have: the mean difference, its interval and p.
 
-    The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
+    The pairs of one metric are one family of claims (docs/compare.md states the rule). Only rows vary here, not seeds.
     """
     pairs = list(combinations(range(len(methods)), 2))
     if not pairs:
         return
-    # Equal but for rounding is equal.
+    # Differences at rounding level count as 0.
     gaps = np.round(np.stack([values[first] - values[second] for first, second in pairs]), 12)
     contrasts = row_contrasts(gaps)
     family = iter(claims([contrast for contrast in contrasts if contrast is not None], over_seeds=False))

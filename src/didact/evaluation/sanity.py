@@ -1,7 +1,7 @@
-"""Do explanations depend on the model at all, and which metrics can be fooled?
+"""`didact.sanity`: checks that explanations depend on the model, and that metrics cannot be fooled.
 
-Three checks: the teacher's weights are drawn anew, layer by layer from the top (Adebayo et al. 2018); a twin is trained
-on shuffled labels; and explanations that give the label away and say nothing else are measured as all others are.
+Three checks: `weights` randomises the teacher layer by layer from the output down (Adebayo et al. 2018), `labels`
+trains a copy on shuffled labels, and `trivial` scores explanations that only give the label away.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from didact.registry import parse_spec
 from didact.results.explanations import Explanations
 from didact.results.sanity import CHECKS, FooledMetric, Sanity, SanityStep
 
-_NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # of each check
+_NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # what a check needs of the teacher
 ORIGINAL: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
 
@@ -63,14 +63,14 @@ def sanity(
 ) -> Sanity:
     """Check methods, and the metrics that judge them, on the first `rows` of a split.
 
-    An explanation whose likeness stays high while the weights are drawn anew explains something other than the model.
-    `weights` asks for a model, `labels` for one that can be trained again (its architecture, from its base, `epochs`
-    as it was trained unless told), `trivial` for a teacher with classes. By default: weights and trivial, of these
-    what can be checked. `classes` names the data's classes in the teacher's order, where the names differ.
+    An explanation that stays similar while the weights are randomised explains something other than the model.
+    `weights` needs a model. `labels` needs one that can be trained again: same architecture, from its base, for
+    `epochs` (default: as it was trained). `trivial` needs a teacher with classes. By default, `checks` are weights and
+    trivial, if possible. `classes` names the data's classes in the teacher's order, where the names differ.
     """
     for name in checks or ():
         if name not in CHECKS:
-            raise OptionError(f"A check is one of {', '.join(map(repr, CHECKS))}, not {name!r}.")
+            raise OptionError(f"checks must be among {', '.join(map(repr, CHECKS))}, got {name!r}.")
     loaded_teacher: Teacher = load_teacher(teacher)
     possible = [name for name in CHECKS if obstacle(loaded_teacher, _NEEDS[name]) is None]
     checks = [name for name in possible if name != "labels"] if checks is None else checks
@@ -112,11 +112,11 @@ class _SanityJob:
 
     @cached_property
     def original(self) -> dict[str, Explanations]:
-        """The explanations of the teacher as it is, by method."""
+        """The explanations of the unchanged teacher, by method."""
         return {method: self._explain(self.teacher, method) for method in self.methods}
 
     def weights(self) -> Iterator[SanityStep]:
-        """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
+        """Compare explanations of the teacher before and after randomising more and more layers, output first."""
         yield from self._similarities(ORIGINAL, self.original)
         randomised = deepcopy(require_model(self.teacher, "weights"))
         for step, names in _steps(randomised):
@@ -124,13 +124,13 @@ class _SanityJob:
             yield from self._similarities(step, {method: self._explain(randomised, method) for method in self.methods})
 
     def labels(self, epochs: int | None) -> Iterator[SanityStep]:
-        """Explanations of a twin that was taught shuffled labels, beside those of the teacher."""
+        """Compare explanations of the teacher with those of a copy that is trained on shuffled labels."""
         retrained = self._train_on_shuffled_labels(epochs)
         yield from self._similarities(ORIGINAL, self.original)
         yield from self._similarities(SHUFFLED, {method: self._explain(retrained, method) for method in self.methods})
 
     def trivial(self) -> Iterator[FooledMetric]:
-        """What every metric says of explanations that mark the class by a place in the row."""
+        """Score explanations that encode the class as a position in the row, with every metric."""
         explanations = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
         evaluation = run_evaluation(explanations, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
         means = {(row.metric, row.method): row.value for row in evaluation.summary()}
@@ -151,7 +151,7 @@ class _SanityJob:
             yield SanityStep(method, step, len(explanations), *similarity, *area)
 
     def _explain(self, teacher: Teacher, method: str) -> Explanations:
-        """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
+        """Explain the class that the unchanged teacher predicts, so that only the model differs."""
         shared = {"batch_size": self.batch_size, "seed": self.seed}
         spec_options = {} if is_learned(method) else parse_spec(method).options
         options: dict[str, object] = {name: value for name, value in shared.items() if name not in spec_options}
@@ -164,7 +164,7 @@ class _SanityJob:
                 return explain(teacher, self.rows, method, **options)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        with ignore_score_warnings():  # of a model with random weights
+        with ignore_score_warnings():  # warnings about a randomised model do not matter
             return explain(teacher, rows, method, target="gold", **options)
 
     def _train_on_shuffled_labels(self, epochs: int | None) -> Model:
@@ -182,14 +182,14 @@ class _SanityJob:
         )
         history = fit(model, train, dev, training, keep="last", progress=self.progress)
         self.notes.append(
-            f"The twin ({init.origin}) learned shuffled labels of {len(train):,} rows for {len(history)} epochs; its "
+            f"The copy ({init.origin}) learned shuffled labels of {len(train):,} rows for {len(history)} epochs; its "
             f"training loss is {history[-1].loss:.3f}."
         )
         return model
 
 
 def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
-    """Names of parameters, from the answer down: what comes after the layers, each layer, what comes before them."""
+    """Names of parameters, from the output down: the head, each layer, the embeddings."""
     names = [name for name, _ in model.named_parameters()]
     layer_parameters: dict[int, list[str]] = {}
     name_of = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -200,7 +200,7 @@ def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
     in_layers = {name for step_names in layer_parameters.values() for name in step_names}
     if in_layers:
         before = set(names[: min(names.index(name) for name in in_layers)])
-    else:  # layers without weights, as of a bag of words
+    else:  # layers without weights, such as a bag of words
         tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
         before = {name_of[id(parameter)] for table in tables for parameter in table.parameters()}
     steps = [("head", [name for name in names if name not in in_layers and name not in before])]
@@ -210,7 +210,7 @@ def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
 
 
 def _randomise(model: Model, names: Sequence[str], seed: int) -> None:
-    """Draw weights anew, with the mean and spread that each tensor has: scales stay, what was learned goes."""
+    """Redraw weights from a normal distribution with the mean and standard deviation of each tensor."""
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name in names:

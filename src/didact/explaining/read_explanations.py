@@ -163,8 +163,8 @@ def is_foreign_file(source: Any) -> bool:
 def missing_data_error(files: Iterable[Any]) -> OptionError:
     """The error for files of other tools without the data that they explain."""
     return OptionError(
-        f"Not written by didact, or damaged: {', '.join(map(str, files))}. To read explanations of another tool, give "
-        "the data that they explain (--data)."
+        f"Not written by didact, or damaged: {', '.join(map(str, files))}. To match explanations of another tool "
+        "with rows, give the data (--data)."
     )
 
 
