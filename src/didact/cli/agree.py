@@ -1,4 +1,4 @@
-"""`didact agree`: how far explanation methods agree with one another."""
+"""`didact agree`: measures how far explanation methods agree with each other."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +23,10 @@ EXAMPLES: Final = (
 
 @configured(AgreeConfig)
 def agree(config: AgreeConfig, as_json: Json = False) -> None:
-    """Measure how far explanation methods agree with one another.
+    """Measure how far explanation methods agree with each other.
 
     Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
-    says whether two rankings are alike.
+    shows whether two methods rank units alike.
     """
     from didact.evaluation.agree import SINGLE_GROUP, agreements
     from didact.results.agreement import CAUTION, draw_agreements
@@ -53,7 +53,7 @@ def agree(config: AgreeConfig, as_json: Json = False) -> None:
 
 
 def _check(config: AgreeConfig) -> bool:
-    """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
+    """Raise an error for options that exclude each other. Returns True if a file is of another tool."""
     from didact.evaluation.agree import check_measures
     from didact.metrics.agreement import AGREEMENT
     from didact.results.agreement import check_grouping, check_picture
@@ -66,18 +66,17 @@ def _check(config: AgreeConfig) -> bool:
     is_idle = not has_foreign and (has_data or (has_model and not needs_teacher))
     if is_idle and not config.methods and config.files and not has_data:
         raise OptionError(
-            "--model is used by the measure `prediction` alone when files are compared. Leave it out, or ask for "
-            "--measure prediction."
+            "With files, only the measure `prediction` uses --model. Leave --model out, or add --measure prediction."
         )
     if not (has_data and has_model) if config.methods else is_idle:
         raise OptionError(
-            "To explain now, --model, --data and --methods go together. Without --methods, --data are what files of "
-            "another tool are about, and --model is asked for `prediction`."
+            "To explain rows now, give --model, --data and --methods together. Without --methods, --data is only for "
+            "files of other tools, and --model only for the measure `prediction`."
         )
     if len(config.files) + len(config.methods) < 2:
         raise OptionError(
-            "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
-            "--model, --data and --methods with two names or more."
+            "Agreement compares methods: give at least two files of explanations (didact explain --out FILE), or "
+            "--model, --data and --methods with at least two names."
         )
     check_measures(config.measure, by=config.by, level=config.level, has_teacher=has_model)
     check_grouping(config.each)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=HelpGroup,
-    help="List data sets, and show rows of one or of your own file.",
+    help="List data sets, or show rows of one or of your own file.",
     no_args_is_help=True,
     epilog=epilog("didact data list", "didact data show reviews.csv --columns text=comment --rows 3"),
 )
@@ -30,7 +30,7 @@ class ShowConfig(DataOptions):
     data: Annotated[Name, Option(Group.DATA, "DATA", is_argument=True)]
     """A file or folder, or a name from `didact data list`."""
     classes: tuple[str, ...] = ()
-    """Not on the command line: labels are shown as they are."""
+    """Not on the command line: labels are shown as in the data."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
     rows: Annotated[Count, Option(Group.DATA, "N")] = 5
@@ -41,9 +41,9 @@ class ShowConfig(DataOptions):
 
 @command(app, "list", "didact data list", "didact data list --json")
 def list_names(as_json: Json = False) -> None:
-    """List every data set that has a name.
+    """List the data sets that didact knows by name.
 
-    Shows its task, its sources, and whether people marked words (rationales). Loads nothing.
+    Shows the task of each, its sources, and whether people marked words (rationales). Loads nothing.
     """
     if as_json:
         rows = [
@@ -59,7 +59,7 @@ def list_names(as_json: Json = False) -> None:
             for name, entry in DATASETS.items()
         ],
     )
-    typer.echo("Files of your own need no name: didact data show reviews.jsonl (JSON lines, CSV, Parquet, .npz).")
+    typer.echo("Your own files work, too (JSON lines, CSV, Parquet, .npz): didact data show reviews.jsonl")
 
 
 @command(
@@ -84,7 +84,7 @@ def show(config: ShowConfig, as_json: Json = False) -> None:
 
 
 def show_rows(rows: "list[Row]", data: "Dataset") -> None:
-    """Rows as people read them: id and label, then each text with its rationale marked, or the picture."""
+    """Print id and label of each row, then its texts with the rationale marked, or its image."""
     from rich.text import Text
 
     from didact.viz.terminal import draw_image, highlight
@@ -103,7 +103,7 @@ def show_rows(rows: "list[Row]", data: "Dataset") -> None:
 
 
 def label_text(row: "Row", data: "Dataset") -> str:
-    """The gold label as people say it."""
+    """The gold label as text."""
     if row.label is None:
         return "no label"
     if isinstance(row.label, tuple):

@@ -1,4 +1,4 @@
-"""`didact metrics`: what explanations are worth, measured; without files, what can be measured."""
+"""`didact metrics`: scores explanations with metrics; without files, lists the metrics."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -26,20 +26,20 @@ EXAMPLES: Final = (
 def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     """Score explanations with metrics, or list the metrics.
 
-    Faithfulness needs --model, plausibility needs --data with rationales; stability is measured, too. Without files,
+    Faithfulness needs --model, plausibility needs --data with rationales, and stability needs neither. Without files,
     lists the metrics.
     """
     files = [*config.explanations, *config.files]
     if not files:
         if config.model or config.data or config.metrics:
-            raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
+            raise OptionError("There is nothing to score: give files of explanations (didact explain --out FILE).")
         _list(as_json)
         return
-    for name in config.metrics:  # a wrong name is told before anything heavy is loaded
+    for name in config.metrics:  # reports a wrong name before anything slow is loaded
         METRICS[parse_spec(name).name]
     inputs.check_files(files, has_data=config.data is not None)
     if config.data is None and (config.columns or config.classes):
-        raise OptionError("--columns and --classes are about the data. Name them with --data.")
+        raise OptionError("--columns and --classes need --data.")
 
     from didact.evaluation.evaluate import run_evaluation
 
@@ -71,7 +71,7 @@ def _list(as_json: bool) -> None:
 
 
 def _print(evaluation: Any, *, tests: bool) -> None:
-    """Metrics down, methods across: the mean with its interval, where the terminal is wide enough for it."""
+    """Print metrics as rows and methods as columns. Intervals are shown if the terminal is wide enough."""
     cells = {(row.metric, row.method): row for row in evaluation.summary()}
     families: dict[str, list[str]] = {}
     for metric in evaluation.metrics:
@@ -92,7 +92,7 @@ def _print(evaluation: Any, *, tests: bool) -> None:
             rows.append([f"{name} {sign}", *(_cell(row, narrow) for row in method_rows), measured])
         print_table((heading, *evaluation.methods, "rows (skipped)"), rows)
     descriptions = dict.fromkeys(evaluation.how[name] for name in evaluation.metrics if evaluation.how.get(name))
-    intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
+    intervals = "; 95 % intervals with --json or in a wider window" if narrow else ", with 95 % intervals over rows"
     typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(descriptions)}")
     for note in evaluation.notes:
         echo_stderr(f"note: {note}")

@@ -1,4 +1,4 @@
-"""`didact report`: what a run found, as one page."""
+"""`didact report`: writes one HTML page about a comparison."""
 
 import time
 from pathlib import Path
@@ -39,8 +39,8 @@ class ReportConfig(Config):
 def report(config: ReportConfig, as_json: Json = False) -> None:
     """Write one HTML page about a comparison.
 
-    It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
-    neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
+    The page shows which method teaches best, with its confidence, and all other results. It opens offline and needs
+    neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add other metrics and examples.
     """
     from didact.files.remote import is_url
     from didact.reports.build import report_sections, write_report
@@ -70,7 +70,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
 
 
 def _upload(page: Path, run: str) -> str:
-    """The URL of the page beside the run."""
+    """Upload the page to the URL of the run, and return its URL."""
     from didact.files.remote import RemoteFolder
     from didact.reports.build import FILE
 
@@ -78,5 +78,5 @@ def _upload(page: Path, run: str) -> str:
     try:
         store.upload(page, FILE)
     except RecordError as error:
-        raise RecordError(f"{error} Choose a file of this machine for the page (--out).") from None
+        raise RecordError(f"{error} Choose a local file for the page (--out).") from None
     return f"{store.url}/{FILE}"

@@ -1,4 +1,4 @@
-"""`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
+"""`didact sanity`: checks that explanations depend on the model, and that metrics cannot be fooled."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -40,28 +40,28 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
 
 
 def _print(result: Sanity, methods: Sequence[str]) -> None:
-    for title, lines in (("weights drawn anew", result.weights), ("labels shuffled", result.labels)):
+    for title, lines in (("weights redrawn", result.weights), ("labels shuffled", result.labels)):
         if lines:
             _print_steps(title, lines, methods)
     if result.trivial:
         headings = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
         print_table(headings, [_fooled_cells(line) for line in result.trivial if line.rows])
         typer.echo(
-            "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
+            "Trivial explanations mark one position per class. A metric that prefers them to random ones is fooled."
         )
     for note in result.notes:
         echo_stderr(f"note: {note}")
 
 
 def _print_steps(title: str, lines: Sequence[SanityStep], methods: Sequence[str]) -> None:
-    """Steps down, methods across: how like the first explanations are, and how near to the rationales."""
+    """Print steps as rows and methods as columns: similarity to the original explanations, and to the rationales."""
     cells = {(line.step, line.method): line for line in lines}
     has_truth = any(line.roc_auc == line.roc_auc for line in lines)
     rows = []
     for step in dict.fromkeys(line.step for line in lines):
         rows.append([step, *(_step_cell(cells[step, method], has_truth) for method in methods)])
     print_table((title, *methods), rows)
-    legend = "Spearman's ρ of |scores| with those of the model as it is, mean over rows"
+    legend = "Spearman's ρ of |scores| with those of the unchanged model, mean over rows"
     typer.echo(f"{legend}{'; in brackets ROC-AUC against the rationales' if has_truth else ''}.")
 
 

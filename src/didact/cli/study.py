@@ -1,4 +1,4 @@
-"""`didact study`: blind rankings, ratings and simulation studies with people. Here: make, serve and invite."""
+"""`didact study`: blind rankings, ratings and simulation studies with people. Commands new, serve and invite."""
 
 import shlex
 import sys
@@ -23,7 +23,7 @@ NEW: Final = (
     "didact study new --kind ranking --explanations lrp.parquet lime.parquet \\\n"
     "    --data reviews.csv --out runs/study"
 )
-SHOWN: Final = 20  # links that `serve` prints
+SHOWN: Final = 20  # maximum links that `serve` prints
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -44,8 +44,8 @@ app = typer.Typer(
 def new(config: StudyConfig, as_json: Json = False) -> None:
     """Make a study: choose rows and invite people.
 
-    Freezes what is shown and makes a link for each person. Browsers never receive the names of methods; their order is
-    shuffled for each person and row.
+    Freezes the rows and explanations, and makes a link for each person. Browsers never receive the names of methods;
+    their order is shuffled for each person and row.
     """
     inputs.check_study_extra()
     files = [*config.explanations, *config.more]
@@ -65,7 +65,7 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
 
 
 def _ask_about(task: str, classes: Sequence[str] | None) -> str:
-    """One sentence about the model, from the terminal; Enter takes the default."""
+    """Ask for one sentence about the model on the terminal. Enter takes the default."""
     from didact.study.about import default_about
 
     default = default_about(task, classes)
@@ -97,7 +97,7 @@ def _show_new(config: StudyConfig, *, as_json: bool) -> None:
 def serve(config: ServeConfig) -> None:
     """Serve the pages of a study, and print the links.
 
-    Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
+    Runs until you stop it (Ctrl-C). Stopping loses nothing: the page confirms an answer only when it is on disk.
     """
     inputs.check_study_extra()
     from didact.study.serve import serve as run
@@ -111,15 +111,15 @@ def serve(config: ServeConfig) -> None:
         _print_links(config, f"{address}{config.root}", invited)
         if synthetic:
             echo_stderr(
-                f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
-                "answers would be analysed together with those of real people. Make a new study for real people."
+                f"warning: {synthetic} synthetic people have answered this study (didact study simulate). The analysis "
+                "would mix their answers with those of real people. Make a new study for real people."
             )
 
     run(config, ready=ready)
 
 
 def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitation]") -> None:
-    """The links on a terminal. They let people in: a log file or a journal is told only where they are."""
+    """Print the links, but only on a terminal. They give access, so a log gets only the path of their file."""
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
     from didact.study.links import INVITES, ORGANISER, is_loopback, links_for
@@ -142,7 +142,7 @@ def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitatio
             echo_stderr(
                 f"The organiser's link is in {folder / ORGANISER}, those of participants in {folder / INVITES}."
             )
-        except RecordError as error:  # a folder that is only read, with the answers in another database
+        except RecordError as error:  # a read-only folder, with the answers in another database
             echo_stderr(f"warning: {error} The organiser's link is printed if you serve the study from a terminal.")
     if links.warning:
         echo_stderr(f"warning: {links.warning}")
@@ -163,7 +163,7 @@ def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitatio
 def invite(config: InviteConfig, as_json: Json = False) -> None:
     """Print the links of all people, and invite more.
 
-    Rewrites invites.csv, with --url for another address.
+    Also rewrites invites.csv. Use --url if the address of the study has changed.
     """
     design, answers = inputs.open_study(config)
     from didact.study.auth import read_keys, write_private
@@ -176,7 +176,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
     names = config.names
     if len(names) > config.more:
         raise OptionError(
-            f"--names has {len(names)} names, and {config.more} people are invited. Give --more {len(names)}."
+            f"--names has {len(names)} names, but --more invites {config.more} people. Give --more {len(names)}."
         )
     if config.more:
         first = answers.next_number()
@@ -201,4 +201,4 @@ def _invited(answers: "AnswerStore", folder: Path) -> "list[Invitation]":
     return invitations(read_keys(folder), [person.number for person in people])
 
 
-app.add_typer(study_answers.app)  # without a name: its commands are among these
+app.add_typer(study_answers.app)  # without a name, so its commands join these

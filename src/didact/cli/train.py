@@ -1,4 +1,4 @@
-"""`didact train`: a teacher from a data set."""
+"""`didact train`: trains a model on a data set."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ EXAMPLES: Final = (
 def train(config: TrainConfig, as_json: Json = False) -> None:
     """Train a model of your own on a data set.
 
-    Trains on the split teach, chooses the epoch on dev, measures on test, and saves everything in a folder.
+    Trains on the split teach, chooses the best epoch on dev, evaluates on test, and saves the model in a folder.
     """
     start = time.monotonic()
     import torch
@@ -39,4 +39,4 @@ def train(config: TrainConfig, as_json: Json = False) -> None:
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
     print_metrics(metrics)
-    echo_stderr(f"Kept in {folder} after {seconds:.0f} s. Open it with didact.load_teacher({str(folder)!r}).")
+    echo_stderr(f"Saved in {folder} after {seconds:.0f} s. Load it with didact.load_teacher({str(folder)!r}).")
