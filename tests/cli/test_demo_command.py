@@ -137,7 +137,7 @@ def test_a_stop_is_told_and_is_no_traceback(run, monkeypatch):
     monkeypatch.setattr("didact.learning.train.train_teacher", stopped)
     result = run("--quick")
     assert result.exit_code == 130
-    assert "Give the same command again to go on." in result.stderr
+    assert "Run the same command again to resume." in result.stderr
 
 
 def test_what_no_demo_made_is_not_overwritten(run, tmp_path):
@@ -208,12 +208,12 @@ class TestOnesOwn:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--quick", "--full"], "choose one"),
+        (["--quick", "--full"], "Choose one"),
         (["--model", "somewhere"], "--model needs --data"),
         (["--data", "planted/sentiment"], "--data needs --model"),
         (["--model", "human", "--data", "planted/sentiment"], "'human' is no model that could be explained"),
-        (["--truncate"], "--truncate is about a model of your own"),
-        (["--length", "5"], "--max-length is about a model of your own"),  # the former name
+        (["--truncate"], "--truncate needs a model of your own"),
+        (["--length", "5"], "--max-length needs a model of your own"),  # the former name
         (["--length", "5", "--max-length", "5"], "both were given"),
         (["--device", "quantum"], "cannot be used here"),
         (["--seed", str(2**40)], "--seed: must be an integer from 0 to 16,777,215"),

@@ -136,7 +136,7 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """Data to explain, or that files of other tools explain."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
-    """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
+    """teach, explain, train, dev, test or all (default with --methods: all rows of a file, else test)."""
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
     methods: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
