@@ -74,7 +74,7 @@ def test_a_stream_gives_what_explain_gives_in_the_same_order(world, tmp_path, na
     folder, data = world
     teacher = didact.load_teacher(str(folder / "model"))
     found = explain_stream(teacher, folder / name, "gradient_input", out=tmp_path / "maps.parquet", shard=8)
-    assert (found.rows, found.shards, found.kept) == (30, 4, 0)
+    assert (found.rows, found.shards, found.reused) == (30, 4, 0)
     same(Explanations.load(found.path), didact.explain(teacher, data["test"], "gradient_input"))
     parts = list(Explanations.shards(found.path))
     assert [len(part) for part in parts] == [8, 8, 8, 6]
@@ -120,7 +120,7 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
     assert not (tmp_path / "maps.parquet").exists()
     monkeypatch.setattr(ExplainJob, "explain", real)
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
-    assert (again.kept, again.shards) == (2, 4)
+    assert (again.reused, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
 
 
@@ -201,7 +201,7 @@ class TestGoingOn:
         folder, _ = world
         stopped(after=12)
         found = stopped(f"{folder}/../{folder.name}/model")
-        assert (found.kept, found.shards) == (3, 8)
+        assert (found.reused, found.shards) == (3, 8)
         assert Explanations.load(found.path).teacher == f"{folder}/../{folder.name}/model"
         assert list(tmp_path.iterdir()) == [found.path]
 
@@ -212,20 +212,20 @@ class TestGoingOn:
         (left / "jobs-1-abcd" / "manifest.json").touch()
         (left / "000000007-x-y.parquet.1.0123abcd.tmp").touch()
         (left / "lock").touch()
-        assert stopped().kept == 3
+        assert stopped().reused == 3
         assert list(tmp_path.iterdir()) == [tmp_path / "m.parquet"]
 
     def test_not_with_other_batches_or_threads(self, stopped):
         stopped(after=12)
         stopped(after=12, batch_size=3)
         stopped(after=12, threads=2)
-        assert stopped(batch_size=5).kept == 0
+        assert stopped(batch_size=5).reused == 0
 
     def test_not_with_weights_that_were_changed_unseen(self, world, stopped):
         teacher = didact.load_teacher(str(world[0] / "model"))
         stopped(teacher, after=12)
         teacher.head.weight.data += 1.0
-        assert stopped(teacher).kept == 0
+        assert stopped(teacher).reused == 0
 
     def test_ctrl_c_before_the_first_row_tells_what_runs_before_have_kept(self, stopped):
         assert "No shard is finished yet" in stopped(after=0)
@@ -238,7 +238,7 @@ class TestGoingOn:
         stopped(after=12)
         teacher = didact.load_teacher(str(folder / "model"))
         didact.explain(teacher, data["test"][:5], "gradient_input", out=tmp_path / "m.parquet")
-        assert stopped(overwrite=True).kept == 3
+        assert stopped(overwrite=True).reused == 3
 
 
 def test_what_is_read_is_not_written_over(world, tmp_path):
@@ -356,12 +356,12 @@ def test_other_options_or_other_rows_are_not_taken_from_a_stopped_run(world, tmp
     with pytest.raises(RuntimeError):
         explain_stream(teacher, stops(), "gradient_input", out=tmp_path / "m.parquet", shard=8)
     other = explain_stream(teacher, iter(rows), "gradient_input", out=tmp_path / "m.parquet", shard=8, absolute=True)
-    assert other.kept == 0
+    assert other.reused == 0
 
     with pytest.raises(RuntimeError):
         explain_stream(teacher, stops(), "gradient_input", out=tmp_path / "n.parquet", shard=8)
     moved = explain_stream(teacher, iter(rows[1:]), "gradient_input", out=tmp_path / "n.parquet", shard=8)
-    assert moved.kept == 0
+    assert moved.reused == 0
     same(Explanations.load(moved.path), didact.explain(teacher, rows[1:], "gradient_input"))
 
 
@@ -413,7 +413,7 @@ class TestThreads:
             with pytest.raises(RuntimeError):
                 explain_stream(str(folder / "model"), stops(), threads=1, **asked)
             found = explain_stream(str(folder / "model"), iter(data["test"]), threads=threads, **asked)
-            assert found.kept == kept
+            assert found.reused == kept
 
 
 @contextlib.contextmanager
@@ -539,7 +539,7 @@ print(found.rows)
         assert "2 shards are saved" in said
         assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.shards").iterdir()) == ["000000000", "000000001"]
         monkeypatch.undo()
-        assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).kept == 2
+        assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).reused == 2
 
     def test_memory_is_blamed_for_kills_alone(self, world, tmp_path, quick):
         folder, _ = world

@@ -177,11 +177,10 @@ def _explain_stream(config: ExplainConfig, *, as_json: bool) -> None:
         progress=True, **config.pick("out", "overwrite", "rows", "data_dir", "preset"), **config.method_options(),
     )  # fmt: skip
     if as_json:
-        print_json(
-            {"out": str(streamed.path), **{name: getattr(streamed, name) for name in ("rows", "shards", "kept")}}
-        )
+        counts = {"rows": streamed.rows, "shards": streamed.shards, "kept": streamed.reused}
+        print_json({"out": str(streamed.path), **counts})
         return
-    reused = f"; {streamed.kept:,} of {streamed.shards:,} shards were reused" if streamed.kept else ""
+    reused = f"; {streamed.reused:,} of {streamed.shards:,} shards were reused" if streamed.reused else ""
     echo_stderr(f"{streamed.rows:,} rows are saved in {streamed.path}{reused}.")
 
 

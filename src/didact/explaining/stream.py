@@ -68,12 +68,12 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What `explain_stream` wrote: rows and shards. `kept` is the number of shards reused from an earlier run."""
+    """What `explain_stream` wrote: rows and shards, and the number of shards reused from an earlier run."""
 
     path: Path
     rows: int
     shards: int
-    kept: int
+    reused: int
 
 
 def explain_stream(
