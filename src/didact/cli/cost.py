@@ -28,8 +28,8 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     from didact.explaining.input_rows import explains_gold_label
 
     teacher = inputs.open_teacher(config)
-    chosen, _ = rows_to_explain(teacher, config, needs_labels=explains_gold_label(*config.methods))
-    costs = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
+    rows, _ = rows_to_explain(teacher, config, needs_labels=explains_gold_label(*config.methods))
+    costs = cost_of(teacher, rows, list(config.methods), batch_size=config.batch_size)
     if as_json:
         print_json({"rows": [cost.to_document() for cost in costs]})
         return

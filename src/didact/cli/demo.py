@@ -296,8 +296,8 @@ def _show_row(screen: _Screen, folder: Path) -> None:
     labels = [label for label in _SHOWN if label in files]
     if labels:
         screen.heading("One row, explained by some of the methods")
-        maps = {label: didact.Explanations.load(files[label])[:1] for label in labels}
-        side_by_side([replace(rows, method=label, options={}) for label, rows in maps.items()])
+        explanations = {label: didact.Explanations.load(files[label])[:1] for label in labels}
+        side_by_side([replace(rows, method=label, options={}) for label, rows in explanations.items()])
 
 
 def _show_ranking(screen: _Screen, result: "Comparison", folder: Path) -> tuple[Path, str]:

@@ -108,8 +108,8 @@ def _explain(config: ExplainConfig) -> "list[Explanations | ByClass]":
         labels = needs_labels(teacher, methods, method_options, preset=config.preset)
         rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     if config.background is not None:
-        others = DataOptions(data=config.background, data_dir=config.data_dir)
-        background = background_of(_data(teacher, others, config.seed or 0, uses_splits=True))
+        background_options = DataOptions(data=config.background, data_dir=config.data_dir)
+        background = background_of(_data(teacher, background_options, config.seed or 0, uses_splits=True))
     saving = config.pick("preset", "out", "overwrite")
     return [
         explained(teacher, rows, method, background_rows=background, progress=True, **saving, **method_options)

@@ -73,7 +73,8 @@ def _check(name: str | None, *, as_json: bool) -> None:
 def _show_all() -> None:
     typer.echo(fill(START, 79))
     rows = [
-        (name, entry.needs, f"{_sentence(_about(entry))} Cost: {entry.cost}.") for name, entry in EXPLAINERS.items()
+        (name, entry.needs, f"{_sentence(_description(entry))} Cost: {entry.cost}.")
+        for name, entry in EXPLAINERS.items()
     ]
     print_table(("name", "needs", "what it does, and what it costs per row"), rows)
     for name, reason in EXPLAINERS.broken.items():
@@ -90,7 +91,7 @@ def _show_one(name: str, entry: ExplainerEntry, *, as_json: bool) -> None:
     if as_json:
         print_json(_entry_document(name, entry) | {"options": options})
         return
-    typer.echo(fill(f"{name}: {_sentence(_about(entry))}", 79) + "\n")
+    typer.echo(fill(f"{name}: {_sentence(_description(entry))}", 79) + "\n")
     properties = {
         "scores": entry.kind, "needs": NEEDS.get(entry.needs, entry.needs), "cost per row": entry.cost,
         "paper": entry.paper, "differs from it": entry.ours,
@@ -119,12 +120,12 @@ def _options(name: str) -> list[dict[str, Any]]:
 
 def _entry_document(name: str, entry: ExplainerEntry) -> dict[str, Any]:
     return {
-        "name": name, "about": _about(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
+        "name": name, "about": _description(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
         "paper": entry.paper, "ours": entry.ours,
     }  # fmt: skip
 
 
-def _about(entry: ExplainerEntry) -> str:
+def _description(entry: ExplainerEntry) -> str:
     """What the method does. Entries of other packages without a description give their paper."""
     return getattr(entry, "about", "") or entry.paper
 

@@ -57,10 +57,10 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     data = inputs.data_for_files(config, config.split, seed=0)
     sets, notes = open_sets(files, data)
     echo_notes(notes)
-    maps = [item if isinstance(item, Explanations) else Explanations.load(item) for item in sets]
+    explanations = [source if isinstance(source, Explanations) else Explanations.load(source) for source in sets]
     if not config.about and sys.stdin.isatty() and not as_json:
-        config = config.with_fields(about=_ask_about(maps[0].task, maps[0].classes or data.classes))
-    create_study(maps, data, config, config.classes or None)
+        config = config.with_fields(about=_ask_about(explanations[0].task, explanations[0].classes or data.classes))
+    create_study(explanations, data, config, config.classes or None)
     _show_new(config, as_json=as_json)
 
 
@@ -77,18 +77,18 @@ def _show_new(config: StudyConfig, *, as_json: bool) -> None:
     from didact.study.design import read_design
     from didact.study.links import serve_flags
 
-    facts = study_summary(config.out, read_design(config.out))
+    summary = study_summary(config.out, read_design(config.out))
     if as_json:
-        print_json(facts)
+        print_json(summary)
         return
-    answers = ", ".join(f"{count} {name!r}" for name, count in sorted((facts["answers"] or {}).items()))
-    wrong = "" if facts["errors"] is None else f"; the model is wrong about {facts['errors']}"
-    names = facts["cohorts"]
+    answers = ", ".join(f"{count} {name!r}" for name, count in sorted((summary["answers"] or {}).items()))
+    wrong = "" if summary["errors"] is None else f"; the model is wrong about {summary['errors']}"
+    names = summary["cohorts"]
     cohorts = f" in {len(names)} cohorts ({', '.join(names)})" if names else ""
-    typer.echo(f"{config.kind} of {len(facts['methods'])} methods: {', '.join(facts['methods'])}")
-    typer.echo(f"{facts['items']} items{f' ({answers})' if answers else ''}{wrong}")
-    typer.echo(f"{facts['people']} people{cohorts}; their links are in {facts['invites']}")
-    typer.echo(f"participants read: {facts['about']}")
+    typer.echo(f"{config.kind} of {len(summary['methods'])} methods: {', '.join(summary['methods'])}")
+    typer.echo(f"{summary['items']} items{f' ({answers})' if answers else ''}{wrong}")
+    typer.echo(f"{summary['people']} people{cohorts}; their links are in {summary['invites']}")
+    typer.echo(f"participants read: {summary['about']}")
     echo_stderr(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(config.out), *serve_flags(config.url)])}")
 
 

@@ -57,8 +57,12 @@ def label_sets(groups: Mapping[str, Sequence[ExplanationSet]]) -> dict[str, dict
     for sets in groups.values():
         for item, other in product(sets, sets):
             if item.explanations.method == other.explanations.method:
-                mine, theirs = item.explanations.options, other.explanations.options
-                names = {name for name in mine if name not in theirs or mine[name] != theirs[name]}
+                item_options, other_options = item.explanations.options, other.explanations.options
+                names = {
+                    name
+                    for name in item_options
+                    if name not in other_options or item_options[name] != other_options[name]
+                }
                 differing.setdefault(item.explanations.method, set()).update(names)
     labelled_groups = {}
     for group, sets in groups.items():
@@ -82,12 +86,12 @@ def _namesakes(sets: Sequence[ExplanationSet], labels: Sequence[str], label: str
     return [item for item, name in zip(sets, labels, strict=True) if name == label]
 
 
-def _distinguish(item: ExplanationSet, label: str, alike: Sequence[ExplanationSet]) -> str:
-    if len({other.explanations.teacher for other in alike}) == len(alike):
+def _distinguish(item: ExplanationSet, label: str, candidates: Sequence[ExplanationSet]) -> str:
+    if len({other.explanations.teacher for other in candidates}) == len(candidates):
         return f"{label}, {item.explanations.teacher}"
-    if item.file and [other.file for other in alike].count(item.file) == 1:
+    if item.file and [other.file for other in candidates].count(item.file) == 1:
         return item.file
-    return f"{label} #{alike.index(item) + 1}"
+    return f"{label} #{candidates.index(item) + 1}"
 
 
 def match_rows(group: Mapping[str, Explanations]) -> dict[str, Explanations]:
