@@ -203,6 +203,8 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
     """cpu, cuda, mps, or auto (training uses one GPU)."""
     seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0
     """Seed of rows, weights and order."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Folder for the explainer; subclasses name the default."""
     overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
     """Replace the folder if didact made it."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
@@ -252,7 +254,7 @@ class L2eConfig(LearnOptions):
     formulation: Annotated[Name, Option(Group.METHOD, "NAME")] = "labelling"
     """labelling, ranking or regression."""
     combine: Annotated[Name, Option(Group.METHOD, "HOW")] = "ranks"
-    """How to join methods: mean ranks (default) or heads."""
+    """Join methods by ranks (mean; default) or heads."""
     preset: Annotated[Name, Option(Group.METHOD, "NAME", default="-")] = "default"
     """default, or paper: train like the code of the paper."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012

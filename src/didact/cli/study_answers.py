@@ -46,7 +46,7 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
         )
         for row in progress["rows"]
     ]
-    print_table(["person", "cohort", "answered", "seconds a page", "odd"], rows)
+    print_table(["person", "cohort", "answered", "seconds per page", "suspicious"], rows)
 
 
 @command(app, "close", "didact study close runs/study", "didact study close runs/study --open")
