@@ -151,7 +151,7 @@ def _former_options(kind: type[Config]) -> list[inspect.Parameter]:
         field = kind.model_fields.get(new)
         option = None if field is None else option_of(field)
         if field is not None and option is not None:
-            flag = flag_of(old)  # `--hard` belongs to the present name
+            flag = flag_of(old)  # a second flag such as `--hard` exists only for the present name
             parameters.append(_hidden_option(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
     for name, (type_, _) in kind.RETIRED.items():
         parameters.append(_hidden_option(name, type_, flag_of(name), "Ignored."))
