@@ -106,7 +106,7 @@ def test_methods_lists_what_works_and_says_what_does_not(plugins):
     text = " ".join(listed.output.split())
     assert "Short pieces count most" in text
     assert (
-        "Not available: broken, from another package that cannot be loaded. ImportError: No module named 'numba'"
+        "Not available: broken, of a package that cannot be loaded. ImportError: No module named 'numba'"
         in text
     )
     document = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)

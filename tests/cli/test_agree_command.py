@@ -137,7 +137,7 @@ class TestOtherTools:
         for given, message in (
             ((files / "a.parquet", tmp_path / "theirs.jsonl"), "give the data (--data)"),
             ((files / "a.parquet", tmp_path / "none.jsonl"), "There is no file"),
-            ((files / "a.parquet", files / "b.parquet", "--data", DATA), "what files of another tool are about"),
+            ((files / "a.parquet", files / "b.parquet", "--data", DATA), "--data is only for files of other tools"),
         ):
             result = run(*given)
             assert isinstance(result.exception, OptionError), result.output
@@ -178,20 +178,24 @@ class TestPrediction:
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ((), OptionError, "two files of explanations or more"),
-        (("a",), OptionError, "two files of explanations or more"),
-        (("a", "short"), RequestError, "explains 3 and 'short' 2"),
+        ((), OptionError, "give at least two files of explanations"),
+        (("a",), OptionError, "give at least two files of explanations"),
+        (("a", "short"), RequestError, "explains 3 rows, 'short' 2"),
         (("a", "b", "--measure", "tau"), UnknownNameError, "top_tau"),
-        (("a", "b", "--measure", ","), OptionError, "Name a measure"),
+        (("a", "b", "--measure", ","), OptionError, "Name at least one agreement measure"),
         (("a", "b", "--measure", "top_tau(k=0)"), OptionError, "k must be"),
         (("a", "b", "--measure", "sign", "--by", "size"), OptionError, "compares signs"),
         (("a", "b", "--measure", "prediction"), OptionError, "asks the teacher"),
         (("a", "b", "--measure", "prediction(replace=burn)", "--model", "m"), OptionError, "mask, delete, pad, zero"),
-        (("--methods", "lime,random", "--data", "d", "--measure", "prediction"), OptionError, "go together"),
+        (
+            ("--methods", "lime,random", "--data", "d", "--measure", "prediction"),
+            OptionError,
+            "give --model, --data and --methods together",
+        ),
         (("a", "b", "--each", "day"), OptionError, "task"),
         (("a", "b", "--out", "map.pdf"), OptionError, "png, svg, html"),
-        (("a", "b", "--model", "somewhere"), OptionError, "--model is used by the measure `prediction` alone"),
-        (("--methods", "lime,random"), OptionError, "go together"),
+        (("a", "b", "--model", "somewhere"), OptionError, "only the measure `prediction` uses --model"),
+        (("--methods", "lime,random"), OptionError, "give --model, --data and --methods together"),
         (("--model", "m", "--data", "d", "--methods", "limes,random"), UnknownNameError, "Did you mean 'lime'"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_failed_cell_is_exit_code_1(run, monkeypatch):
     document = json.loads(result.stdout)
     assert [one["error"] for one in document["failed"]] == ["no luck"]
     assert [row["explainer"] for row in document["rows"]] == ["none", "trivial", "human", "gradient_norm"]
-    assert "the same command tries them again" in result.stderr
+    assert "Run the same command to try them again" in result.stderr
     monkeypatch.undo()
     assert run().exit_code == 0
 
@@ -97,7 +97,7 @@ def test_ctrl_c_is_exit_code_130(run, monkeypatch):
     monkeypatch.setattr(module, "load_teacher", stopped)
     early = run()
     assert early.exit_code == 130
-    assert "Stopped. Give the same command again to go on." in early.stderr
+    assert "Stopped. Run the same command again to resume." in early.stderr
 
 
 def test_faults_that_need_the_data_start_no_cell(run, monkeypatch):

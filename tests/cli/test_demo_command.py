@@ -73,7 +73,7 @@ def test_tells_its_steps_and_leaves_a_report(run, tmp_path):
     for number, heading in enumerate(["Data whose truth", "A teacher", "A fast imitation", "Students"], 1):
         assert f"{number}. {heading}" in told
     assert "which is few" in told
-    assert "at one temperature, 0.5, fixed beforehand" in told
+    assert "with the fixed temperature 0.5" in told
     assert "The report: runs/demo/report.html" in told
     assert (tmp_path / "runs/demo/report.html").is_file()
     assert (tmp_path / "runs/demo/teacher/didact.json").is_file()
@@ -109,7 +109,7 @@ def test_goes_on_where_it_was_and_never_mixes_seeds(run, tmp_path, monkeypatch):
         for name in ("didact.learning.train.train_teacher", "didact.comparing.training.TrainRunner.run"):
             patched.setattr(name, lambda *_, **__: pytest.fail("it was done before"))
         assert json.loads(run(*flags).stdout)["ranking"] == first["ranking"]
-        assert "Kept from an earlier demo" in run("--quick").stdout
+        assert "Reused from an earlier demo" in run("--quick").stdout
 
     other = json.loads(run(*flags, "--seed", 1).stdout)
     assert (tmp_path / "runs/demo/teacher/didact.json").read_bytes() != made
@@ -137,14 +137,14 @@ def test_a_stop_is_told_and_is_no_traceback(run, monkeypatch):
     monkeypatch.setattr("didact.learning.train.train_teacher", stopped)
     result = run("--quick")
     assert result.exit_code == 130
-    assert "Give the same command again to go on." in result.stderr
+    assert "Run the same command again to resume." in result.stderr
 
 
 def test_what_no_demo_made_is_not_overwritten(run, tmp_path):
     (tmp_path / "mine/teacher").mkdir(parents=True)
     (tmp_path / "mine/teacher/notes.txt").write_text("mine")
     result = run("--quick", "--out", "mine")
-    assert "no demo made" in str(result.exception)
+    assert "was not written by a demo" in str(result.exception)
     assert (tmp_path / "mine/teacher/notes.txt").read_text() == "mine"
 
 
@@ -169,7 +169,7 @@ class TestOnesOwn:
         (tmp_path / "own.jsonl").write_text("\n".join(lines))
         result = run("--quick", "--model", teacher, "--data", "own.jsonl")
         assert result.exit_code == 0, result.output
-        assert "Left out: human: not every row has marks of people" in result.stdout
+        assert "Left out: human: not every row has a rationale" in result.stdout
         assert set(rows_of(result)) == {"none", "random", "gradient_norm"}
         assert (tmp_path / "runs/demo-own.jsonl/quick/report.html").is_file()
 
@@ -208,12 +208,12 @@ class TestOnesOwn:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--quick", "--full"], "choose one"),
-        (["--model", "somewhere"], "--model was given without --data"),
-        (["--data", "planted/sentiment"], "--data was given without --model"),
-        (["--model", "human", "--data", "planted/sentiment"], "'human' computes nothing"),
-        (["--truncate"], "--truncate is about a model of your own"),
-        (["--length", "5"], "--max-length is about a model of your own"),  # the former name
+        (["--quick", "--full"], "Choose one"),
+        (["--model", "somewhere"], "--model needs --data"),
+        (["--data", "planted/sentiment"], "--data needs --model"),
+        (["--model", "human", "--data", "planted/sentiment"], "'human' is no model that could be explained"),
+        (["--truncate"], "--truncate needs a model of your own"),
+        (["--length", "5"], "--max-length needs a model of your own"),  # the former name
         (["--length", "5", "--max-length", "5"], "both were given"),
         (["--device", "quantum"], "cannot be used here"),
         (["--seed", str(2**40)], "--seed: must be an integer from 0 to 16,777,215"),

@@ -111,7 +111,7 @@ class TestExplain:
         result = run(folders / "native", "a good film")
         assert isinstance(result.exception, OptionError)
         assert f"didact explain --model {folders / 'native'} 'a good film'" in str(result.exception)
-        assert "Name the folder of a model" in str(run("a good film").exception)
+        assert "Give the folder of a model" in str(run("a good film").exception)
 
     def test_keeps_a_split_and_draws_a_page(self, folders, tmp_path):
         out, page = tmp_path / "maps.parquet", tmp_path / "page.html"
@@ -135,7 +135,7 @@ class TestExplain:
         assert [row["tokens"] for row in json.loads(result.stdout)["rows"]] == [["a", "film", "bad", "film"]]
         refused = run("--model", folders / "pair", "a film", "bad", "good")
         assert isinstance(refused.exception, OptionError)
-        assert "2 texts for each row, not 3" in str(refused.exception)
+        assert "2 texts per row, got 3" in str(refused.exception)
 
     def test_a_preset_and_what_is_said_beside_it(self, folders):
         asked = (
@@ -166,10 +166,10 @@ class TestExplain:
             (("native", "--method", "attention", "good"), UnsupportedError, "attention_"),
             (("native", ""), DataError, "empty"),
             (("native", "good " * 600), UnsupportedError, "--truncate"),
-            (("native",), OptionError, "Give texts to explain, or --data"),
-            (("native", "--workers", "2", "good"), OptionError, "say --stream, too"),
-            (("native", "--data", DATA, "good"), OptionError, "one of the two"),
-            (("native", "--data", PAIRS, "--rows", "1"), OptionError, "is pair, and the model does"),
+            (("native",), OptionError, "Give either texts to explain, or --data"),
+            (("native", "--workers", "2", "good"), OptionError, "need --stream"),
+            (("native", "--data", DATA, "good"), OptionError, "Give either texts to explain, or --data"),
+            (("native", "--data", PAIRS, "--rows", "1"), OptionError, "is pair, but the model does"),
             (("native", "--method", "lime,random", "--json", "good"), OptionError, "one by one"),
             (("native", "--target", "angry", "good"), UnknownNameError, "positive"),
         ],
@@ -186,7 +186,7 @@ class TestExplain:
         options = json.loads(run(*asked, "--method", "lime(level=word, samples=20)").stdout)["options"]
         assert (options["level"], options["samples"]) == ("word", 20)
         twice = run(*asked, "--method", "lime(level=word)", "--level", "token")
-        assert "given twice" in str(twice.exception)
+        assert "is set twice" in str(twice.exception)
         mine = run(*asked, "--preset", "smat", "--method", "gradient_norm", "--normalise", "raw", "--no-special")
         options = json.loads(mine.stdout)["options"]
         assert (options["normalise"], options["special"], options["at"]) == ("raw", False, "embedding")
@@ -300,7 +300,7 @@ class TestOwnFile:
 
     def test_columns_without_data(self, folders):
         result = run("--model", folders / "native", "--columns", "text=a", "a film")
-        assert "are about --data" in str(result.exception)
+        assert "need --data" in str(result.exception)
 
 
 def test_columns_are_read_from_one_value_or_several():

@@ -46,7 +46,7 @@ def test_learns_and_shows_what_it_weighs(run, teacher, tmp_path):
     assert result.exit_code == 0, result.output
     assert "head" in result.stdout
     assert "dev_accuracy" in result.stdout
-    assert f"Kept in {tmp_path / 'mine'}" in result.stderr
+    assert f"Saved in {tmp_path / 'mine'}" in result.stderr
     explained = CliRunner().invoke(
         app, ["explain", "--model", str(teacher), "--method", str(tmp_path / "mine"), "--json", "a good film"]
     )
@@ -194,7 +194,7 @@ def test_tells_what_distilling_cost(distil, tmp_path):
     assert re.search(r"rank correlation of each network: -?\d.\d\d, -?\d.\d\d\n", result.stdout)
     assert "warning: L2E imitates occlusion with ρ = " in result.stderr
     assert "on 2 held-out rows: too few rows; use 500 or more." in result.stderr
-    assert f"Kept in {tmp_path / 'fast'}" in result.stderr
+    assert f"Saved in {tmp_path / 'fast'}" in result.stderr
     assert "nothing" not in result.stderr
 
 

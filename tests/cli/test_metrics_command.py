@@ -81,9 +81,9 @@ def test_tells_what_cannot_be(files):
     model, first, _ = files
     assert "roc_auc" in str(run(first, "--metrics", "roc_auk").exception)
     assert "give it (--model)" in str(run(first, "--metrics", "flip_fraction").exception)
-    assert "nothing to measure" in str(run("--model", model).exception)
+    assert "nothing to score" in str(run("--model", model).exception)
     assert "no file" in str(run("nowhere.parquet").exception)
-    assert "Name them with --data" in str(run(first, "--classes", "a,b").exception)
+    assert "--columns and --classes need --data" in str(run(first, "--classes", "a,b").exception)
     asked = ("--model", model, "--data", DATA, "--metrics", "roc_auc", "--classes")
     assert "one for each of the model's 2 classes" in str(run(first, *asked, "a,b,c").exception)
     assert run(first, *asked, "negative,positive").exit_code == 0

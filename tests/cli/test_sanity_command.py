@@ -31,7 +31,7 @@ def run(command, model, *arguments):
 def test_sanity(model):
     result = run("sanity", model, "--methods", "gradient_input,random")
     assert result.exit_code == 0, result.output
-    assert "weights drawn anew" in result.stdout
+    assert "weights redrawn" in result.stdout
     assert "fooled" in result.stdout
     document = json.loads(run("sanity", model, "--methods", "random", "--checks", "weights", "--json").stdout)
     assert document["labels"] == document["trivial"] == []
@@ -46,5 +46,5 @@ def test_cost(model):
 
 def test_wrong_names(model):
     assert "gradient_input" in str(run("sanity", model, "--methods", "gradient_inputs").exception)
-    assert "--methods: its value is empty" in str(run("cost", model, "--methods", "").exception)
+    assert "--methods: must not be empty" in str(run("cost", model, "--methods", "").exception)
     assert "'weights'" in str(run("sanity", model, "--methods", "random", "--checks", "wieghts").exception)

@@ -102,7 +102,7 @@ def test_more_people_are_invited_by_name_and_exported_without(tmp_path):
     assert [row["person"] for row in rows] == ["p01", "p02", "p03", "p04"]
     assert [f"{row['person']}  {row['link']}" for row in rows[:2]] == first
     too_many = run("invite", folder, "--more", 1, "--names", tmp_path / "names.txt")
-    assert "2 names, and 1 people" in str(too_many.exception)
+    assert "2 names, but --more invites 1 people" in str(too_many.exception)
 
 
 def test_more_links_lead_where_the_first_ones_do(tmp_path):

@@ -126,7 +126,7 @@ class TestFaults:
         maps = explain(teacher, data["train"], "gradient_norm")
         other = changed(data, train=[replace(row, texts=(row.texts[0] + " x",)) for row in data["train"]])
         (found,) = faults(compare, teacher, other, [maps])
-        assert "are about other texts" in found
+        assert "explain other texts than the rows have" in found
 
     def test_a_damaged_file(self, compare, school, tmp_path):
         teacher, data = school()

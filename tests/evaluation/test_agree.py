@@ -85,14 +85,16 @@ class TestOtherTools:
 
     def test_they_say_whose_they_are_or_it_is_clear(self, tmp_path):
         rows = [Row(name, texts) for name, texts in zip(FIRST.ids, FIRST.texts, strict=True)]
-        with pytest.raises(ShapeError, match="only set of group 'bert'.*--together"):
+        with pytest.raises(ShapeError, match="only set in group 'bert'.*--together"):
             agree([self.theirs(tmp_path, SECOND, model="bert"), FIRST], data=rows)
         others = [FIRST, SECOND, replace(FIRST, teacher="u"), replace(SECOND, teacher="u")]
-        with pytest.raises(ShapeError, match="only set of group 'unnamed'"):
+        with pytest.raises(ShapeError, match="only set in group 'unnamed'"):
             agree([self.theirs(tmp_path, SECOND), *others], data=rows)
 
     def test_data_are_wanted(self, tmp_path):
-        with pytest.raises(OptionError, match="theirs.jsonl. Explanations of another tool .*--data"):
+        with pytest.raises(
+            OptionError, match="theirs.jsonl. To match explanations of another tool with rows, .*--data"
+        ):
             agree([self.theirs(tmp_path, SECOND), FIRST])
 
 
@@ -155,7 +157,7 @@ class TestGroups:
 
     def test_alone_in_its_group(self):
         _, second = self.seeds()
-        with pytest.raises(ShapeError, match="the only set of group 't'.*groups='all'"):
+        with pytest.raises(ShapeError, match="the only set in group 't'.*groups='all'"):
             agree([FIRST, *second])
 
     def test_tasks(self):
@@ -166,7 +168,7 @@ class TestGroups:
     def test_other_options_under_one_name_are_told(self):
         first, second = self.seeds()
         second[0] = replace(second[0], options={"samples": 3})
-        assert "'lime' has other options in other groups." in agree([*first, *second]).notes
+        assert "'lime' has different options in different groups." in agree([*first, *second]).notes
 
 
 def test_length_in_quarters():
@@ -194,7 +196,7 @@ def test_words_bring_tokenizers_together():
     found = agree([whole, pieces], level="word")
     assert found.matrix[0, 1] == 1
     assert found.level == "word"
-    with pytest.raises(OptionError, match="cannot be taken apart"):
+    with pytest.raises(OptionError, match="cannot be split into tokens"):
         agree([whole, pieces.words()], level="token")
 
 
@@ -211,7 +213,7 @@ def test_by_and_signs():
 
 def test_other_targets_are_told():
     other = replace(SECOND, targets=("no", *SECOND.targets[1:]))
-    assert "Not all methods explain the same target: rows in which they differ: 1." in agree([FIRST, other]).notes
+    assert "Not all methods explain the same target. Rows with different targets: 1." in agree([FIRST, other]).notes
     assert agree([FIRST, SECOND]).notes == ()
 
 
@@ -277,9 +279,9 @@ class TestShown:
 @pytest.mark.parametrize(
     ("sets", "options", "kind", "message"),
     [
-        ([FIRST], {}, ShapeError, "at least two explanations, not 1"),
-        (FIRST, {}, ShapeError, "at least two explanations, not 1"),
-        ([FIRST, SECOND[:3]], {}, DataError, "'lime' explains 5 and 'ig' 3, of which 3 are the same"),
+        ([FIRST], {}, ShapeError, "at least two explanations, got 1"),
+        (FIRST, {}, ShapeError, "at least two explanations, got 1"),
+        ([FIRST, SECOND[:3]], {}, DataError, "'lime' explains 5 rows, 'ig' 3, and they share 3"),
         ([FIRST, SECOND[:3]], {}, DataError, "'r3' is not in 'ig'"),
         ([FIRST[:3], SECOND], {}, DataError, "'r3' is not in 'lime'"),
         ([FIRST.select([0, 0]), SECOND], {}, DataError, "id 'r0' more than once"),
@@ -287,9 +289,9 @@ class TestShown:
         ([FIRST, SECOND], {"measure": "kendal"}, UnknownNameError, "Did you mean 'kendall'"),
         ([FIRST, SECOND], {"by": "abs"}, OptionError, "auto, signed or size"),
         ([FIRST, SECOND], {"level": "sentence"}, OptionError, "'token' or 'word'"),
-        ([FIRST, SECOND], {"groups": ["a"]}, OptionError, "2 sets of explanations need 2 names"),
+        ([FIRST, SECOND], {"groups": ["a"]}, OptionError, "2 sets of explanations need 2 group names"),
         (["nowhere.parquet", FIRST], {}, OptionError, "There is no file nowhere.parquet"),
-        ([FIRST, object()], {}, OptionError, "not object. .*read_explanations"),
+        ([FIRST, object()], {}, OptionError, "got object. .*read_explanations"),
     ],
 )
 def test_refuses(sets, options, kind, message):
@@ -350,10 +352,10 @@ class TestPrediction:
         measure = Prediction(k=0.5)
         np.testing.assert_array_equal(found.values, measure(maps, measure.probe(model, maps[0])))
         assert (found.measure, found.by) == ("prediction(k=0.5)", "signed")
-        assert found.notes[-1] == "What is taken away is replaced by [MASK]."
+        assert found.notes[-1] == "Removed units are replaced by [MASK]."
         assert "share of rows of which the teacher predicts the same" in found.table()
         deleted = agree(maps, "prediction(replace=delete)", teacher=model)
-        assert deleted.notes[-1] == "What is taken away is deleted."
+        assert deleted.notes[-1] == "Removed units are deleted."
         named_before = agree(maps, "prediction(remove=delete)", teacher=model)
         np.testing.assert_array_equal(named_before.values, deleted.values)
 
@@ -392,7 +394,9 @@ class TestPrediction:
         with pytest.raises(UnsupportedError, match="compares predicted classes"):
             agree(self.maps(model), "prediction", teacher=teacher("native", "regression"))
         others = self.maps(teacher("bilstm", "classification"))
-        with pytest.raises(OptionError, match="these sets explain 2, in the groups native, bilstm.*one teacher at a"):
+        with pytest.raises(
+            OptionError, match="these sets explain 2 teachers, in the groups native, bilstm.*one teacher at a"
+        ):
             agree([*self.maps(model), *others], "prediction", teacher=model)
 
     def test_images(self):

@@ -202,7 +202,7 @@ def test_truth_is_said_only_of_a_verified_teacher(school):
         ({"metrics": "f1(k=many)"}, "'k' of f1"),
         ({"metrics": "sufficiency"}, "give it"),
         ({"metrics": ["roc_auc", "iou_semantic", "flip_fraction"], "data": None}, "3 of 3 metrics"),
-        ({"metrics": []}, "Name a metric"),
+        ({"metrics": []}, "Name at least one metric"),
         ({"replace": "burn", "metrics": "sufficiency", "teacher": True}, "'replace'"),
         ({"replace": "zero", "remove": "mask"}, "now called 'replace'"),
         ({"preset": "lime"}, "preset"),
@@ -238,7 +238,7 @@ def test_wrong_rows(school, maps):
         didact.evaluate(
             maps, data=Dataset("d", data.task, {"test": Split("test", [moved, *data["test"][1:]])}, data.classes)
         )
-    with pytest.raises(OptionError, match="nothing to measure"):
+    with pytest.raises(OptionError, match="nothing to score"):
         didact.evaluate([])
     for given in ([object()], 5, [maps[0], 5]):
         with pytest.raises(OptionError, match="read_explanations"):
@@ -315,7 +315,7 @@ class TestWhatAReaderMustKnow:
             found = run_evaluation(tmp_path / "theirs.jsonl", teacher, about, **ask)
             np.testing.assert_allclose(found.values, ours.values)
             assert (
-                sum("theirs.jsonl: its class numbers are taken for the teacher's" in note for note in found.notes)
+                sum("theirs.jsonl: class numbers are read as the teacher's classes" in note for note in found.notes)
                 == told
             )
 

@@ -13,7 +13,7 @@ from didact.errors import OptionError, UnsupportedError
 from didact.evaluation import cost
 from didact.evaluation import sanity as module
 from didact.evaluation.cost import cost_of
-from didact.evaluation.sanity import ORIGINAL, SHUFFLED, _redraw, _shuffled, _steps, sanity
+from didact.evaluation.sanity import ORIGINAL, SHUFFLED, _randomise, _shuffled, _steps, sanity
 from didact.explaining.explain import explain
 from didact.metrics import METRICS
 
@@ -50,7 +50,7 @@ def test_a_redrawn_tensor_keeps_its_scale():
     twin = type(model)(model.task, model.classes, model.reader, **model.options)
     twin.load_state_dict(model.state_dict())
     name, one = max(twin.named_parameters(), key=lambda pair: pair[1].numel())
-    _redraw(twin, [name], seed=0)
+    _randomise(twin, [name], seed=0)
     old = dict(model.named_parameters())[name]
     assert not torch.equal(one, old)
     assert one.std().item() == pytest.approx(old.std().item(), rel=0.1)
@@ -161,7 +161,7 @@ def test_batch_size_and_seed_reach_every_explanation(school, monkeypatch):
 
 @pytest.mark.skipif(not cost._STATUS.is_file(), reason="memory is read from /proc")
 def test_memory_is_counted_in_pages_of_this_machine(monkeypatch):
-    held = cost._Peak(torch.device("cpu"))._held()
+    held = cost._PeakMemory(torch.device("cpu"))._used_memory()
     page = os.sysconf("SC_PAGE_SIZE")
     monkeypatch.setattr(os, "sysconf", lambda name: 4 * page if name == "SC_PAGE_SIZE" else None)
-    assert cost._Peak(torch.device("cpu"))._held() == pytest.approx(4 * held, rel=0.1)
+    assert cost._PeakMemory(torch.device("cpu"))._used_memory() == pytest.approx(4 * held, rel=0.1)

@@ -558,7 +558,7 @@ class TestExplanations:
             with pytest.raises(DidactError, match=r"'lime' could not explain the 8 rows from") as told:
                 compare(out=tmp_path / "ray", engine="ray", **asked)
             assert "SIGSEGV" in str(told.value)
-            assert "do the same again to go on" in str(told.value)
+            assert "run the same again to resume" in str(told.value)
             assert len(list(seen.glob("shard1-*"))) == 2
             assert {path.read_text() for path in seen.glob("shard*")} == {"2"}
             (seen / "mended").touch()

@@ -577,7 +577,7 @@ class TestS3:
         assert "some/run/results.parquet" not in server.objects("killed")
         code, second = ended(server.start(url, tmp_path / "second"))
         assert code == 0, second
-        assert f"The run is kept in {url}." in second
+        assert f"The run is saved in {url}." in second
         assert taken(second) == kept
         assert results(tmp_path / "second") == whole
         objects = server.objects("killed")

@@ -80,6 +80,6 @@ def test_the_trial_leaves_the_model_as_it_was():
 
 
 def test_an_option_of_another_method_is_answered_with_what_was_taken():
-    with pytest.raises(OptionError, match=r"No method was named, .* with 'lrp', which has no option 'steps'"):
+    with pytest.raises(OptionError, match=r"Without a method, .* with 'lrp', which has no option 'steps'"):
         explain(teacher("hf", "classification"), ["good film"], steps=20)
     assert explain(teacher("hf", "classification"), ["good film"], at="embedding").options["at"] == "embedding"

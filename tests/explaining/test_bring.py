@@ -156,7 +156,7 @@ class TestJsonLines:
     def test_without_ids_the_order_tells_if_all_rows_are_there(self, caplog):
         with caplog.at_level(logging.INFO, logger="didact"):
             assert landed(didact.read_explanations(rows_of_json(None), ROWS)) == EXPECTED
-        assert "2 of 2 rows of the data, found in the order of the data." in caplog.text
+        assert "2 of 2 rows of the data, matched in the order of the data." in caplog.text
         assert "4 special tokens were left out with their scores." in caplog.text
         with pytest.raises(DataError, match="its 2 rows have no ids, but the data have 1 rows"):
             didact.read_explanations(rows_of_json(None), ROWS[:1])
@@ -688,7 +688,10 @@ class TestClassesByNumber:
         didact.read_explanations(silent, DATA, teacher=self.teacher("good", "bad"))
         assert not caplog.text
         didact.read_explanations(rows_of_json(), DATA, teacher=self.teacher("good", "bad"))
-        assert "class numbers are taken for the teacher's (good, bad), which are not those of the data" in caplog.text
+        assert (
+            "class numbers are read as the teacher's classes (good, bad), which differ from those of the data"
+            in caplog.text
+        )
 
 
 class TestDoor:
@@ -751,7 +754,7 @@ class TestDoor:
 
     def test_images_and_splits_that_disagree_are_refused(self):
         image = Row("i", image=np.zeros((4, 4, 3), dtype=np.uint8))
-        with pytest.raises(OptionError, match="Explanations of images cannot be brought along"):
+        with pytest.raises(OptionError, match="Explanations of images cannot be read"):
             didact.read_explanations(rows_of_json(), [image])
         twice = Dataset("x", CLASSIFICATION, {"dev": Split("dev", ROWS), "test": Split("test", [Row("a", ("Other",))])})
         with pytest.raises(OptionError, match="Two splits of 'x' have different rows named 'a'"):

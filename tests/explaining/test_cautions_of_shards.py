@@ -10,7 +10,7 @@ from didact.errors import ExplanationWarning, RecordError
 from didact.execution.in_process import InProcess
 from didact.explaining.job import ExplainJob
 from didact.explaining.shard_store import ShardStore
-from didact.explaining.stream import _Shards, explain_stream
+from didact.explaining.stream import _ShardStream, explain_stream
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import read_cautions
 from tiny import huggingface
@@ -70,7 +70,7 @@ def test_cautions_are_the_same_in_process_from_workers_and_resumed(model, tmp_pa
     in_process = (tmp_path / "maps.parquet").read_bytes()
     assert warned(explain_stream, model, TEXTS, METHOD, workers=1, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process
-    stopped_at_the_end(_Shards, "joined", explain_stream, model, TEXTS, METHOD, **asked)
+    stopped_at_the_end(_ShardStream, "join_shards", explain_stream, model, TEXTS, METHOD, **asked)
     monkeypatch.setattr(ExplainJob, "explain", lambda *_, **__: pytest.fail("a shard on disk was computed again"))
     assert warned(explain_stream, model, TEXTS, METHOD, **asked) == expected
     assert (tmp_path / "maps.parquet").read_bytes() == in_process

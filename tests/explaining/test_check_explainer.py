@@ -191,7 +191,7 @@ def test_one_that_crashes_and_one_that_refuses_everything():
         raise UnsupportedError("Only images. Choose an image model.")
 
     (failed,) = didact.check_explainer(crashes, raises=False).failed
-    assert failed.promise.startswith("What it cannot explain it refuses")
+    assert failed.promise.startswith("It refuses what it cannot explain")
     assert failed.seen == "transformer, pair: IndexError: no second text"
     (failed,) = didact.check_explainer(refuses, raises=False).failed
     assert failed.promise == "It explains at least one of the models."

@@ -212,7 +212,7 @@ class TestWhatIsRefused:
             explain(model, TEXTS, "limes")
         with pytest.raises(OptionError, match="no option of 'lime' named 'sample'. Did you mean 'samples'"):
             explain(model, TEXTS, "lime", sample=3)
-        with pytest.raises(OptionError, match="given twice"):
+        with pytest.raises(OptionError, match="is set twice"):
             explain(model, TEXTS, "lime(samples=5)", samples=6)
         with pytest.raises(OptionError, match="level"):
             explain(model, TEXTS, "lime", level="sentence")
@@ -598,7 +598,7 @@ class TestOptionsThatMustNotPassSilently:
             ("attention_all", {"temperature": "hot"}, "is a number"),
             ("lime", {"special": "no"}, "true or false"),
             ("lime", {"normalise": None}, "is a word"),
-            ("lime(seed=5)", {"seed": 3}, "given twice"),
+            ("lime(seed=5)", {"seed": 3}, "is set twice"),
         ],
     )
     def test_values_of_the_wrong_kind(self, method, options, message):
@@ -625,7 +625,7 @@ class TestOptionsThatMustNotPassSilently:
         assert (made.method, made.options["level"]) == ("occlusion", "word")
         with pytest.raises(OptionError, match="made with level='token'"):
             explain(hf, "unbelievable film", Occlusion(), level="word")
-        with pytest.raises(OptionError, match="already made"):
+        with pytest.raises(OptionError, match="already exists"):
             explain(hf, "unbelievable film", Occlusion(), preset="neely")
 
     def test_what_a_function_cannot_do(self):

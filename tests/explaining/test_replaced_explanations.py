@@ -92,9 +92,9 @@ def test_a_method_passed_as_an_object_needs_leave(model, explain, tmp_path):
 def test_a_stream_of_other_data_keeps_its_shards(model, tmp_path):
     path = tmp_path / "maps.parquet"
     explain_stream(model, TEXTS, "random", out=path, shard=1)
-    with pytest.raises(OptionError, match=f"data .other rows.*{ADVICE}.*2 shards are kept in"):
+    with pytest.raises(OptionError, match=f"data .other rows.*{ADVICE}.*2 shards are saved in"):
         explain_stream(model, TEXTS[:2], "random", out=path, shard=1)
-    assert explain_stream(model, TEXTS[:2], "random", out=path, shard=1, overwrite=True).kept == 2
+    assert explain_stream(model, TEXTS[:2], "random", out=path, shard=1, overwrite=True).reused == 2
 
 
 def test_the_same_data_in_shards_or_at_once(model, tmp_path):

@@ -221,7 +221,7 @@ class TestErrors:
         monkeypatch.setattr(ExplainJob, "explain", lambda *_: 1 / 0)
         with pytest.raises(
             DidactError,
-            match=r"'occlusion' could not explain the 6 rows from .* ZeroDivisionError: (.|\n)*again to go on",
+            match=r"'occlusion' could not explain the 6 rows from .* ZeroDivisionError: (.|\n)*again to resume",
         ):
             sharing.explain(teacher, rows, "occlusion")
 
@@ -233,7 +233,9 @@ class TestErrors:
             return plain(self, manifest, jobs)
 
         monkeypatch.setattr(Elsewhere, "run", run)
-        with pytest.raises(DidactError, match="reads the teacher .* otherwise.*other versions of torch"):
+        with pytest.raises(
+            DidactError, match="teacher .* differs from that of the calling process.*other versions of torch"
+        ):
             sharing.explain(teacher, rows, "occlusion")
 
 

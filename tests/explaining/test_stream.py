@@ -74,7 +74,7 @@ def test_a_stream_gives_what_explain_gives_in_the_same_order(world, tmp_path, na
     folder, data = world
     teacher = didact.load_teacher(str(folder / "model"))
     found = explain_stream(teacher, folder / name, "gradient_input", out=tmp_path / "maps.parquet", shard=8)
-    assert (found.rows, found.shards, found.kept) == (30, 4, 0)
+    assert (found.rows, found.shards, found.reused) == (30, 4, 0)
     same(Explanations.load(found.path), didact.explain(teacher, data["test"], "gradient_input"))
     parts = list(Explanations.shards(found.path))
     assert [len(part) for part in parts] == [8, 8, 8, 6]
@@ -115,12 +115,12 @@ def test_a_stopped_stream_goes_on_to_the_same_bytes(world, tmp_path, monkeypatch
         return real(self, rows, *more)
 
     monkeypatch.setattr(ExplainJob, "explain", broken)
-    with pytest.raises(KeyboardInterrupt, match=r"2 shards are kept in .*maps.parquet.shards; do the same again"):
+    with pytest.raises(KeyboardInterrupt, match=r"2 shards are saved in .*maps.parquet.shards; run the same again"):
         explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
     assert not (tmp_path / "maps.parquet").exists()
     monkeypatch.setattr(ExplainJob, "explain", real)
     again = explain_stream(teacher, folder / "rows.parquet", out=tmp_path / "maps.parquet", **asked)
-    assert (again.kept, again.shards) == (2, 4)
+    assert (again.reused, again.shards) == (2, 4)
     assert again.path.read_bytes() == whole.path.read_bytes()
 
 
@@ -131,7 +131,7 @@ def test_two_at_once_into_one_file_do_not_disturb_each_other(world, tmp_path):
 
     def rows():
         yield from data["test"][:8]
-        with pytest.raises(RecordError, match=r"Another run is explaining into .*m.parquet at this moment"):
+        with pytest.raises(RecordError, match=r"Another run is writing .*m.parquet. Wait until it has finished"):
             explain_stream(teacher, data["test"], "gradient_input", out=out, shard=8)
         yield from data["test"][8:]
 
@@ -201,7 +201,7 @@ class TestGoingOn:
         folder, _ = world
         stopped(after=12)
         found = stopped(f"{folder}/../{folder.name}/model")
-        assert (found.kept, found.shards) == (3, 8)
+        assert (found.reused, found.shards) == (3, 8)
         assert Explanations.load(found.path).teacher == f"{folder}/../{folder.name}/model"
         assert list(tmp_path.iterdir()) == [found.path]
 
@@ -212,33 +212,33 @@ class TestGoingOn:
         (left / "jobs-1-abcd" / "manifest.json").touch()
         (left / "000000007-x-y.parquet.1.0123abcd.tmp").touch()
         (left / "lock").touch()
-        assert stopped().kept == 3
+        assert stopped().reused == 3
         assert list(tmp_path.iterdir()) == [tmp_path / "m.parquet"]
 
     def test_not_with_other_batches_or_threads(self, stopped):
         stopped(after=12)
         stopped(after=12, batch_size=3)
         stopped(after=12, threads=2)
-        assert stopped(batch_size=5).kept == 0
+        assert stopped(batch_size=5).reused == 0
 
     def test_not_with_weights_that_were_changed_unseen(self, world, stopped):
         teacher = didact.load_teacher(str(world[0] / "model"))
         stopped(teacher, after=12)
         teacher.head.weight.data += 1.0
-        assert stopped(teacher).kept == 0
+        assert stopped(teacher).reused == 0
 
     def test_ctrl_c_before_the_first_row_tells_what_runs_before_have_kept(self, stopped):
-        assert "Nothing was finished yet" in stopped(after=0)
-        assert "3 shards are kept" in stopped(after=12)
-        assert "Nothing was finished yet" in stopped(after=0, threads=2)
-        assert "3 shards are kept" in stopped(after=0)
+        assert "No shard is finished yet" in stopped(after=0)
+        assert "3 shards are saved" in stopped(after=12)
+        assert "No shard is finished yet" in stopped(after=0, threads=2)
+        assert "3 shards are saved" in stopped(after=0)
 
     def test_a_plain_explanation_into_the_same_file_takes_nothing_away(self, world, tmp_path, stopped):
         folder, data = world
         stopped(after=12)
         teacher = didact.load_teacher(str(folder / "model"))
         didact.explain(teacher, data["test"][:5], "gradient_input", out=tmp_path / "m.parquet")
-        assert stopped(overwrite=True).kept == 3
+        assert stopped(overwrite=True).reused == 3
 
 
 def test_what_is_read_is_not_written_over(world, tmp_path):
@@ -276,7 +276,7 @@ def test_every_method_explains_in_shards_as_it_does_at_once(world, tmp_path, nam
     others = {"background_rows": data["explain"]} if build_explainer(method).explainer.needs_background else {}
     asked = {"out": tmp_path / "m.parquet", "shard": 3}
     if others:
-        with pytest.raises(OptionError, match="compares with other rows"):
+        with pytest.raises(OptionError, match="compares with background rows"):
             explain_stream(teacher, rows, method, **asked)
     found = explain_stream(teacher, rows, method, **asked, **others)
     same(Explanations.load(found.path), didact.explain(teacher, rows, method, **others))
@@ -356,12 +356,12 @@ def test_other_options_or_other_rows_are_not_taken_from_a_stopped_run(world, tmp
     with pytest.raises(RuntimeError):
         explain_stream(teacher, stops(), "gradient_input", out=tmp_path / "m.parquet", shard=8)
     other = explain_stream(teacher, iter(rows), "gradient_input", out=tmp_path / "m.parquet", shard=8, absolute=True)
-    assert other.kept == 0
+    assert other.reused == 0
 
     with pytest.raises(RuntimeError):
         explain_stream(teacher, stops(), "gradient_input", out=tmp_path / "n.parquet", shard=8)
     moved = explain_stream(teacher, iter(rows[1:]), "gradient_input", out=tmp_path / "n.parquet", shard=8)
-    assert moved.kept == 0
+    assert moved.reused == 0
     same(Explanations.load(moved.path), didact.explain(teacher, rows[1:], "gradient_input"))
 
 
@@ -413,7 +413,7 @@ class TestThreads:
             with pytest.raises(RuntimeError):
                 explain_stream(str(folder / "model"), stops(), threads=1, **asked)
             found = explain_stream(str(folder / "model"), iter(data["test"]), threads=threads, **asked)
-            assert found.kept == kept
+            assert found.reused == kept
 
 
 @contextlib.contextmanager
@@ -536,10 +536,10 @@ print(found.rows)
         assert "signal 9 (SIGKILL)" in said
         assert "Memory may have run out" in said
         assert "out of memory" in said
-        assert "2 shards are kept" in said
+        assert "2 shards are saved" in said
         assert sorted(one.name[:9] for one in (tmp_path / "m.parquet.shards").iterdir()) == ["000000000", "000000001"]
         monkeypatch.undo()
-        assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).kept == 2
+        assert explain_stream(str(folder / "model"), folder / "rows.parquet", **asked).reused == 2
 
     def test_memory_is_blamed_for_kills_alone(self, world, tmp_path, quick):
         folder, _ = world
@@ -615,7 +615,8 @@ print(found.rows)
         _, said = running.communicate(timeout=60)
         assert running.returncode == 130, said
         assert re.fullmatch(
-            r"didact: Stopped\. \d shards? (is|are) kept in .*m\.parquet\.shards; do the same again to go on\.\n", said
+            r"didact: Stopped\. \d shards? (is|are) saved in .*m\.parquet\.shards; run the same again to resume\.\n",
+            said,
         )
         assert not any(Path(f"/proc/{one}").exists() for one in below)
 
@@ -628,7 +629,9 @@ print(found.rows)
 
         for name in ("wait", "as_completed"):
             monkeypatch.setattr(process_pool, name, interrupted)
-        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 1 shard is kept in .*; do the same again to go on\."):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"Stopped\. 1 shard is saved in .*; run the same again to resume\."
+        ):
             explain_stream(
                 str(folder / "model"), folder / "rows.parquet", "random", out=tmp_path / "m.parquet", workers=1
             )
@@ -643,7 +646,9 @@ print(found.rows)
         def flat(_, batch, __):
             return Explanation(batch.units.float(), batch.mask, batch.units, "signed")
 
-        with pytest.raises(KeyboardInterrupt, match=r"Stopped\. 'flat' is an object and not a name, so the same again"):
+        with pytest.raises(
+            KeyboardInterrupt, match=r"Stopped\. 'flat' is an object and not a name, so a new run starts"
+        ):
             explain_stream(str(folder / "model"), stops(), flat, out=tmp_path / "m.parquet", shard=8)
 
 
@@ -803,13 +808,13 @@ def test_what_cannot_be_asked_of_a_stream_is_told(world, tmp_path):
     teacher = didact.load_teacher(str(folder / "model"))
     with pytest.raises(OptionError, match="Workers load the teacher themselves"):
         explain_stream(teacher, data["test"], "random", out=tmp_path / "maps.parquet", workers=2)
-    with pytest.raises(OptionError, match="Workers make the explainer themselves"):
+    with pytest.raises(OptionError, match="Workers build the explainer themselves"):
         explain_stream(str(folder / "model"), data["test"], Random(), out=tmp_path / "maps.parquet", workers=2)
-    with pytest.raises(OptionError, match="compares with other rows"):
+    with pytest.raises(OptionError, match="compares with background rows"):
         explain_stream(teacher, data["test"], "gradient_shap", out=tmp_path / "maps.parquet")
     result = CliRunner().invoke(app, ["explain", "--model", "m", "--data", "d", "--stream"])
     assert isinstance(result.exception, DidactError)
-    assert "--stream explains --data with one method into --out" in str(result.exception)
+    assert "--stream needs --data, --out and at most one method" in str(result.exception)
 
 
 def test_labels_matter_only_where_they_are_explained(world, tmp_path):

@@ -1,4 +1,4 @@
-"""`didact agree`: how far explanation methods agree with one another."""
+"""`didact agree`: measures how far explanation methods agree with each other."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,37 +23,37 @@ EXAMPLES: Final = (
 
 @configured(AgreeConfig)
 def agree(config: AgreeConfig, as_json: Json = False) -> None:
-    """Measure how far explanation methods agree with one another.
+    """Measure how far explanation methods agree with each other.
 
     Compares every pair of files, or every pair of --methods, on the same rows. Agreement is not correctness: it only
-    says whether two rankings are alike.
+    shows whether two methods rank units alike.
     """
     from didact.evaluation.agree import SINGLE_GROUP, agreements
     from didact.results.agreement import CAUTION, draw_agreements
 
     has_foreign = _check(config)
     teacher = None if config.model is None else inputs.open_teacher(config)
-    sets = [*config.files, *(_explained(teacher, config) if config.methods else ())]
-    about = None
+    sets = [*config.files, *(_explain_now(teacher, config) if config.methods else ())]
+    foreign_data = None
     if has_foreign and config.data is not None:
         is_explained = bool(config.methods or config.rows)
-        about = inputs.data_for_files(
+        foreign_data = inputs.data_for_files(
             config, config.split, seed=config.seed or 0, rows=config.rows, is_explained=is_explained
         )
-    found = agreements(
-        sets, config.measure, groups=SINGLE_GROUP if config.together else None, teacher=teacher, data=about,
+    results = agreements(
+        sets, config.measure, groups=SINGLE_GROUP if config.together else None, teacher=teacher, data=foreign_data,
         batch_size=config.batch_size or 64, **config.pick("by", "level"),
     )  # fmt: skip
     if config.out is not None:
-        draw_agreements(found, config.out, config.each)
+        draw_agreements(results, config.out, config.each)
         echo_stderr(f"The heat map is in {config.out}.")
-    _print(found, config.each, as_json=as_json)
+    _print(results, config.each, as_json=as_json)
     if not as_json:
         typer.echo(CAUTION)
 
 
 def _check(config: AgreeConfig) -> bool:
-    """An error for what does not go together, before anything is loaded. Gives whether a file is of another tool."""
+    """Raise an error for options that exclude each other. Returns True if a file is of another tool."""
     from didact.evaluation.agree import check_measures
     from didact.metrics.agreement import AGREEMENT
     from didact.results.agreement import check_grouping, check_picture
@@ -66,18 +66,17 @@ def _check(config: AgreeConfig) -> bool:
     is_idle = not has_foreign and (has_data or (has_model and not needs_teacher))
     if is_idle and not config.methods and config.files and not has_data:
         raise OptionError(
-            "--model is used by the measure `prediction` alone when files are compared. Leave it out, or ask for "
-            "--measure prediction."
+            "With files, only the measure `prediction` uses --model. Leave --model out, or add --measure prediction."
         )
     if not (has_data and has_model) if config.methods else is_idle:
         raise OptionError(
-            "To explain now, --model, --data and --methods go together. Without --methods, --data are what files of "
-            "another tool are about, and --model is asked for `prediction`."
+            "To explain rows now, give --model, --data and --methods together. Without --methods, --data is only for "
+            "files of other tools, and --model only for the measure `prediction`."
         )
     if len(config.files) + len(config.methods) < 2:
         raise OptionError(
-            "Agreement is between methods: give two files of explanations or more (didact explain --out FILE), or "
-            "--model, --data and --methods with two names or more."
+            "Agreement compares methods: give at least two files of explanations (didact explain --out FILE), or "
+            "--model, --data and --methods with at least two names."
         )
     check_measures(config.measure, by=config.by, level=config.level, has_teacher=has_model)
     check_grouping(config.each)
@@ -86,26 +85,27 @@ def _check(config: AgreeConfig) -> bool:
     return has_foreign
 
 
-def _explained(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
+def _explain_now(teacher: Any, config: AgreeConfig) -> "list[Explanations]":
     from didact.cli.explain import needs_labels, rows_to_explain
     from didact.explaining.explain import explain
 
-    given = {
+    options = {
         name: value for name, value in config.pick("preset", "level", "batch_size", "seed").items() if value is not None
     }
-    labels = needs_labels(teacher, config.methods, given)
+    labels = needs_labels(teacher, config.methods, options)
     rows, background = rows_to_explain(teacher, config, needs_labels=labels)
     return [
-        explain(teacher, rows, method, background_rows=background, progress=True, **given) for method in config.methods
+        explain(teacher, rows, method, background_rows=background, progress=True, **options)
+        for method in config.methods
     ]
 
 
-def _print(found: "list[Agreement]", each: str | None, *, as_json: bool) -> None:
+def _print(results: "list[Agreement]", each: str | None, *, as_json: bool) -> None:
     if as_json:
-        documents = [agreement.to_document(each) for agreement in found]
+        documents = [agreement.to_document(each) for agreement in results]
         print_json(documents[0] if len(documents) == 1 else {"measures": documents})
         return
-    for agreement in found:
+    for agreement in results:
         typer.echo(agreement.table(caution=False) + "\n")
-        for name, part in agreement.each(each).items() if each is not None else ():
-            typer.echo(f"{each} {name}: {len(part.ids):,} rows\n{part.grid()}\n")
+        for name, subset in agreement.each(each).items() if each is not None else ():
+            typer.echo(f"{each} {name}: {len(subset.ids):,} rows\n{subset.grid()}\n")

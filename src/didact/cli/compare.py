@@ -1,4 +1,4 @@
-"""`didact compare`: which explanation method teaches best on this model and data."""
+"""`didact compare`: finds out which explanation method teaches best on this model and data."""
 
 import shlex
 import sys
@@ -26,20 +26,20 @@ EXAMPLES: Final = (
 def compare(
     config: CompareConfig,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the runs and the time.", rich_help_panel=Group.OUTPUT)
+        bool, typer.Option("--dry-run", help="Only print the planned runs and time.", rich_help_panel=Group.OUTPUT)
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Find out which explanation method teaches best.
 
-    Students learn the model's answers with and without explanations; all then predict it on rows they never saw.
-    Only --model and --data are needed. The command prints a table and writes a report; the controls none, random,
-    trivial and (where people marked words) human are always in it. The same command resumes a run that was stopped.
-    Exit code 1 if a run failed.
+    Students learn the model's answers with and without explanations, then predict the model on new rows. Only --model
+    and --data are required. The command prints a table and writes a report. Both contain controls: none, random,
+    trivial and, if people marked words, human. Run the same command again to resume a stopped run. The exit code is 1
+    if a student failed.
     """
     out = None if config.out is None else str(config.out)
     if out is not None and out.startswith("memory://"):
-        raise OptionError(f"--out {out} would be gone with this command. Give a folder, or an s3:// URL.")
+        raise OptionError(f"--out {out} does not outlive the command. Give a folder, or an s3:// URL.")
     with exit_on_interrupt():
         from didact.comparing.compare import forecast_config, run_config
 
@@ -52,24 +52,24 @@ def compare(
     _show(result, out if out is not None and is_url(out) else str(result.folder), as_json=as_json)
 
 
-def _show(result: "Comparison", place: str, *, as_json: bool) -> None:
-    """The table, failed runs, and last of all where the report is."""
+def _show(result: "Comparison", location: str, *, as_json: bool) -> None:
+    """Print the table and the failed runs, write the report, and print its path."""
     print_json(result.to_document()) if as_json else typer.echo(result.table())
     from didact.reports.build import report
 
-    if is_url(place):
-        echo_stderr(f"The run is kept in {place}.")
+    if is_url(location):
+        echo_stderr(f"The run is saved in {location}.")
     if result.failed:
-        echo_stderr(f"{len(result.failed)} runs failed; the same command tries them again.")
+        echo_stderr(f"{len(result.failed)} runs failed. Run the same command to try them again.")
     try:
-        echo_stderr(f"Report: {report(place)}")
+        echo_stderr(f"Report: {report(location)}")
     except DidactError as error:
-        echo_stderr(f"The run is kept in {place}, but its report could not be written: {error}")
+        echo_stderr(f"The run is saved in {location}, but its report could not be written: {error}")
         raise typer.Exit(1) from None
     if result.failed:
         raise typer.Exit(1)
 
 
 def _command() -> str:
-    """The command line as it was given, with the program's name instead of its path."""
+    """The command line, with the name of the program instead of its path."""
     return shlex.join(["didact", *sys.argv[1:]])

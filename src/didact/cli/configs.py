@@ -1,4 +1,4 @@
-"""The options of explaining, measuring and learning explainers, one class per command."""
+"""The options of the commands that explain, evaluate and learn explainers: one class per command."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +11,12 @@ from didact.registry import parse_spec, split_list
 
 
 def parse_options(text: str) -> dict[str, object]:
-    """`name=value,name=value`, as in the brackets of a spec."""
+    """Parse `name=value,name=value`, as in the brackets of a spec."""
     return dict(parse_spec(f"options({text})").options)
 
 
 class ExplainingOptions(Config):
-    """How explanations are computed, where commands share it. Unset fields leave it to the preset or the method."""
+    """Options of explaining that commands share. If unset, the preset or the method decides."""
 
     batch_size: Annotated[BatchSize | None, Option(Group.ADVANCED, "N")] = None
     """Perturbed rows per forward pass (default: 64)."""
@@ -25,7 +25,7 @@ class ExplainingOptions(Config):
 
 
 class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
-    """The options of `didact explain`. Those of the method reach `explain` by the same names."""
+    """The options of `didact explain`. Options of methods have the names of the arguments of `didact.explain`."""
 
     texts: Annotated[tuple[str, ...], Option(Group.DATA, "TEXT", repeatable=True, is_argument=True)] = ()
     """Texts to explain; two per row for a model of pairs."""
@@ -38,20 +38,19 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
     background: Annotated[Name | None, Option(Group.DATA, "DATA")] = None
-    """Background of gradient_shap etc. (default: --data)."""
+    """Background rows of SHAP methods (default: --data)."""
     method: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Names from `didact methods` or learned folders
-    (default: lrp, or integrated_gradients)."""
+    """Names from `didact methods`, or folders of learned explainers (default: lrp, or integrated_gradients)."""
     target: Annotated[Name | None, Option(Group.METHOD, "TARGET")] = None
     """predicted (default), gold, contrast, a class or all."""
     scale: Annotated[Name | None, Option(Group.METHOD, "SCALE")] = None
     """logit, probability or log_probability."""
     level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
-    """Score token (default, shown as words) or word; --level token shows the pieces."""
+    """token (default) or word. Tokens are shown joined to words, unless --level token is given."""
     special: Annotated[Switch | None, Option(Group.METHOD, flag="--special/--no-special")] = None
     """Score special tokens too."""
     absolute: Annotated[Switch | None, Option(Group.METHOD, flag="--absolute/--signed")] = None
-    """Drop the signs of scores, or keep them."""
+    """Take absolute scores, or keep their signs."""
     normalise: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
     """raw (default), softmax(temperature=1), top(k=0.1)."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
@@ -63,53 +62,53 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
     """Replace files that exist."""
     summary: Annotated[Switch, Option(Group.OUTPUT)] = False
-    """Print the strongest words of each class."""
+    """Print the words with the highest scores per class."""
     stream: Annotated[Switch, Option(Group.ADVANCED)] = False
     """Explain data larger than memory, shard by shard."""
     shard: Annotated[Count | None, Option(Group.ADVANCED, "N")] = None
     """Rows per shard with --stream (default: 256)."""
     workers: Annotated[Annotated[int, Integer(0, 10_000)] | None, Option(Group.ADVANCED, "N")] = None
-    """Worker processes with --stream (default: 0, none)."""
+    """Worker processes with --stream (default: 0)."""
     precision: Annotated[Name | None, Option(Group.ADVANCED, "NAME")] = None
     """single (default), bfloat16 or float16."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
-    """CPU threads (per process with --stream, default 1). Another number changes the last digits."""
+    """CPU threads (with --stream: per process, default 1). Another number changes the last digits."""
 
-    def explaining(self) -> dict[str, Any]:
-        """The options of the method that were given. The rest is for a preset to say."""
+    def method_options(self) -> dict[str, Any]:
+        """The options of the method that were set. A preset may set the others."""
         names = ("target", "scale", "level", "special", "absolute", "normalise", "batch_size", "seed", "precision")
         return {name: value for name, value in self.pick(*names).items() if value is not None}
 
 
 class MetricsConfig(DataOptions, ModelOptions):
-    """The options of `didact metrics`. Those of the metrics reach `evaluate` by the same names."""
+    """The options of `didact metrics`. Options of metrics have the names of the arguments of `didact.evaluate`."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"remove": "replace"}
 
     files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
-    """Files of `didact explain`; with --data also others."""
+    """Files of explanations (other tools: with --data)."""
     explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)] = ()
     """The same as FILE (repeatable)."""
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Folder or hub name of the model, for faithfulness."""
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
-    """Data that were explained, for plausibility."""
+    """The explained data, for plausibility."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
-    """Split of the data, if ids are in several."""
+    """Split of the data, if ids occur in several."""
     metrics: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """Comma-separated names (default: all that apply)."""
     replace: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
     """Replace units by mask (default), delete, pad, zero."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
-    """Removal of a paper: eraser (delete), l2e (mask)."""
+    """Replacement of a paper: eraser (delete), l2e (mask)."""
     level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
-    """word joins the pieces of words first."""
+    """token or word; word joins pieces of words first."""
     encoder: Annotated[Name | None, Option(Group.METHOD, "MODEL")] = None
-    """Finds similar rows: minilm (default: the model)."""
+    """Finds similar rows: minilm (default: --model)."""
     control: Annotated[Switch, Option(Group.METHOD, flag="--control/--no-control")] = True
     """Add random scores as a control."""
     tests: Annotated[Switch, Option(Group.OUTPUT)] = False
-    """Also test the difference of each two methods."""
+    """Also test the difference of each pair of methods."""
     seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
     """Seed of control and planted data."""
     batch_size: Annotated[BatchSize, Option(Group.ADVANCED, "N")] = 64
@@ -120,38 +119,38 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
     """The options of `didact agree`."""
 
     files: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
-    """Files of `didact explain`; with --data also others."""
+    """Files of explanations (other tools: with --data)."""
     measure: Annotated[Names, Option(Group.STATISTICS, "NAMES", split_list)] = ("kendall",)
     """kendall (default), spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
     or (with --model) prediction(k=0.3, replace=mask)."""
     by: Annotated[Name, Option(Group.STATISTICS, "WHAT")] = "auto"
-    """size, signed, or auto (default): by the measure."""
+    """size (absolute), signed, or auto (default)."""
     level: Annotated[Name | None, Option(Group.STATISTICS, "LEVEL")] = None
-    """word joins word pieces first; token refuses words."""
+    """token or word; word joins pieces of words first."""
     each: Annotated[Name | None, Option(Group.STATISTICS, "PART")] = None
-    """Also by task, group (teachers) or length of rows."""
+    """Also show agreement by task, group or length."""
     together: Annotated[Switch, Option(Group.STATISTICS)] = False
-    """Compare explanations of different teachers."""
+    """Compare explanations of different teachers, too."""
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Model to explain with --methods, or for prediction."""
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
-    """Data to explain, or that foreign files are about."""
+    """Data to explain, or that files of other tools explain."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
-    """teach, explain, train, dev, test or all (default to explain: all rows of a file, else test)."""
+    """teach, explain, train, dev, test or all (default with --methods: all rows of a file, else test)."""
     rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
     """Use only the first N rows."""
     methods: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Explain with these names from `didact methods`."""
+    """Methods to explain with; see `didact methods`."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Settings of a paper: pruthi, smat, l2e or neely."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
-    """Draw the heat map: .png, .svg or .html."""
+    """Draw a heat map: .png, .svg or .html."""
     overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
     """Replace files that exist."""
 
 
 class SanityConfig(DataOptions, ModelOptions):
-    """The options of `didact sanity`. They reach `sanity` by the same names."""
+    """The options of `didact sanity`, with the names of the arguments of `didact.sanity`."""
 
     split: Annotated[Name, Option(Group.DATA, "SPLIT")] = "test"
     """teach, explain, train, dev or test."""
@@ -196,7 +195,7 @@ class CostConfig(DataOptions, ModelOptions):
 
 
 class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
-    """What both learned explainers take."""
+    """Options that both learned explainers share."""
 
     data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
     """Seed of planted data."""
@@ -204,6 +203,8 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
     """cpu, cuda, mps, or auto (training uses one GPU)."""
     seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0
     """Seed of rows, weights and order."""
+    out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
+    """Folder for the explainer; subclasses name the default."""
     overwrite: Annotated[Switch, Option(Group.OUTPUT)] = False
     """Replace the folder if didact made it."""
     threads: Annotated[Threads | None, Option(Group.ADVANCED, "N")] = None
@@ -211,14 +212,14 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
 
 
 class SmatConfig(LearnOptions):
-    """The options of `didact learn smat`. They reach `learn_smat` by the same names."""
+    """The options of `didact learn smat`, with the names of the arguments of `didact.learn_smat`."""
 
     family: Annotated[Name, Option(Group.METHOD, "NAME")] = "attention_mix"
     """attention_mix (default), gradient_mix or blend."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
-    """More options of the explainer: normaliser=softmax, members='lime + occlusion', and others."""
+    """Other options of the explainer: normaliser=softmax or members='lime + occlusion'."""
     student: Annotated[Name | None, Option(Group.TRAINING, "NAME")] = None
-    """architecture/attention (default: by the model's kind)."""
+    """architecture/attention (default: suits the model)."""
     base: Annotated[Name | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     size: Annotated[Count, Option(Group.TRAINING, "N")] = 500
@@ -228,36 +229,36 @@ class SmatConfig(LearnOptions):
     learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate of a student."""
     outer: Annotated[Name, Option(Group.TRAINING, "SPLIT")] = "train"
-    """Rows that judge a step: train or dev."""
+    """Split of outer loss: train or dev."""
     outer_rate: Annotated[float | None, Option(Group.TRAINING, "RATE")] = None
-    """Explainer's learning rate (default: 0.04 / its parts)."""
+    """Explainer's learning rate (default: 0.04/components)."""
     outer_batch: Annotated[int | None, Option(Group.TRAINING, "N")] = None
-    """Rows that judge a step (default: --batch-size)."""
+    """Rows per outer loss (default: --batch-size)."""
     pilot: Annotated[Switch, Option(Group.TRAINING, flag="--pilot/--no-pilot")] = True
-    """Look ahead as in the paper."""
+    """Use the paper's look-ahead step."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
     """Folder for the explainer (default: runs/smat-DATA)."""
 
     def learner(self) -> dict[str, Any]:
-        """The options of the learner that differ from its defaults, with the family, which `options` may name."""
+        """The family and the options that differ from their defaults. `options` may override the family."""
         names = ("outer", "outer_rate", "outer_batch", "pilot")
         changed = {name: value for name, value in self.pick(*names).items() if value != self.default(name)}
         return {"family": self.family, **self.options, **changed}
 
 
 class L2eConfig(LearnOptions):
-    """The options of `didact learn l2e`. They reach `learn_l2e` by the same names."""
+    """The options of `didact learn l2e`, with the names of the arguments of `didact.learn_l2e`."""
 
     imitate: Annotated[Names, Option(Group.METHOD, "NAMES", split_list, default="kernel_shap")] = ("kernel_shap",)
     """Methods, folders or files."""
     formulation: Annotated[Name, Option(Group.METHOD, "NAME")] = "labelling"
     """labelling, ranking or regression."""
     combine: Annotated[Name, Option(Group.METHOD, "HOW")] = "ranks"
-    """Several methods: ranks (default, mean ranks) or heads."""
+    """Join methods by ranks (mean; default) or heads."""
     preset: Annotated[Name, Option(Group.METHOD, "NAME", default="-")] = "default"
-    """default, or paper: train as the paper's code does."""
+    """default, or paper: train like the code of the paper."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012
-    """Of the network: width=256,positions=false,level=word."""
+    """Network options: width=256,positions=false,level=word."""
     size: Annotated[Annotated[int, Integer(2, MAX_ROWS)] | None, Option(Group.TRAINING, "N")] = None
     """Number of rows to learn from (default: all)."""
     initialisations: Annotated[Count, Option(Group.TRAINING, "N")] = 3

@@ -1,4 +1,4 @@
-"""`didact cost`: what methods take for a row."""
+"""`didact cost`: measures what methods cost per row."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ EXAMPLES: Final = (
 def cost(config: CostConfig, as_json: Json = False) -> None:
     """Measure what methods cost per row: passes, time and memory.
 
-    Counts forward and backward passes of the model, and measures milliseconds and peak memory.
+    Counts forward and backward passes through the model, and measures milliseconds and peak memory.
     """
     inputs.check_methods(config.methods)
 
@@ -28,8 +28,8 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
     from didact.explaining.input_rows import explains_gold_label
 
     teacher = inputs.open_teacher(config)
-    chosen, _ = rows_to_explain(teacher, config, needs_labels=explains_gold_label(*config.methods))
-    costs = cost_of(teacher, chosen, list(config.methods), batch_size=config.batch_size)
+    rows, _ = rows_to_explain(teacher, config, needs_labels=explains_gold_label(*config.methods))
+    costs = cost_of(teacher, rows, list(config.methods), batch_size=config.batch_size)
     if as_json:
         print_json({"rows": [cost.to_document() for cost in costs]})
         return
@@ -40,4 +40,4 @@ def cost(config: CostConfig, as_json: Json = False) -> None:
         for cost in costs
     ]  # fmt: skip
     print_table(headings, lines)
-    typer.echo("For one row: passes through the model, milliseconds; MB: the most held at once beyond what rested.")
+    typer.echo("Per row: passes through the model, and milliseconds. MB: peak memory above idle.")

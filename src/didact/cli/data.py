@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=HelpGroup,
-    help="List data sets, and show rows of one or of your own file.",
+    help="List data sets, or show rows of one or of your own file.",
     no_args_is_help=True,
     epilog=epilog("didact data list", "didact data show reviews.csv --columns text=comment --rows 3"),
 )
@@ -30,7 +30,7 @@ class ShowConfig(DataOptions):
     data: Annotated[Name, Option(Group.DATA, "DATA", is_argument=True)]
     """A file or folder, or a name from `didact data list`."""
     classes: tuple[str, ...] = ()
-    """Not on the command line: labels are shown as they are."""
+    """Not on the command line: labels are shown as in the data."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """teach, explain, train, dev, test or all (default: all rows of a file, else test)."""
     rows: Annotated[Count, Option(Group.DATA, "N")] = 5
@@ -41,9 +41,9 @@ class ShowConfig(DataOptions):
 
 @command(app, "list", "didact data list", "didact data list --json")
 def list_names(as_json: Json = False) -> None:
-    """List every data set that has a name.
+    """List the data sets that didact knows by name.
 
-    Shows its task, its sources, and whether people marked words (rationales). Loads nothing.
+    Shows the task of each, its sources, and whether people marked words (rationales). Loads nothing.
     """
     if as_json:
         rows = [
@@ -59,7 +59,7 @@ def list_names(as_json: Json = False) -> None:
             for name, entry in DATASETS.items()
         ],
     )
-    typer.echo("Files of your own need no name: didact data show reviews.jsonl (JSON lines, CSV, Parquet, .npz).")
+    typer.echo("Your own files work, too (JSON lines, CSV, Parquet, .npz): didact data show reviews.jsonl")
 
 
 @command(
@@ -72,19 +72,19 @@ def list_names(as_json: Json = False) -> None:
 def show(config: ShowConfig, as_json: Json = False) -> None:
     """Show rows of a data set, with the words that people marked."""
     loaded = inputs.open_data(config, seed=config.seed)
-    chosen = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
+    rows = loaded[inputs.chosen_split(loaded, config.split)][: config.rows]
     if as_json:
-        print_json({"rows": [_document(row, loaded) for row in chosen]})
+        print_json({"rows": [_document(row, loaded) for row in rows]})
         return
-    parts = [f"{name} {len(part):,}" for name, part in loaded.items()]
+    sizes = [f"{name} {len(split):,}" for name, split in loaded.items()]
     if loaded.all_rows is not None:
-        parts.insert(0, f"all {len(loaded.all_rows):,}")
-    typer.echo(f"{loaded.name}: {loaded.task} ({', '.join(parts)}), fingerprint {loaded.fingerprint}")
-    show_rows(list(chosen), loaded)
+        sizes.insert(0, f"all {len(loaded.all_rows):,}")
+    typer.echo(f"{loaded.name}: {loaded.task} ({', '.join(sizes)}), fingerprint {loaded.fingerprint}")
+    show_rows(list(rows), loaded)
 
 
 def show_rows(rows: "list[Row]", data: "Dataset") -> None:
-    """Rows as people read them: id and label, then each text with its rationale marked, or the picture."""
+    """Print id and label of each row, then its texts with the rationale marked, or its image."""
     from rich.text import Text
 
     from didact.viz.terminal import draw_image, highlight
@@ -103,7 +103,7 @@ def show_rows(rows: "list[Row]", data: "Dataset") -> None:
 
 
 def label_text(row: "Row", data: "Dataset") -> str:
-    """The gold label as people say it."""
+    """The gold label as text."""
     if row.label is None:
         return "no label"
     if isinstance(row.label, tuple):
@@ -120,5 +120,7 @@ def _document(row: "Row", data: "Dataset") -> dict[str, Any]:
         "image": None if row.image is None else list(row.image.shape),
         "label": label_text(row, data) if data.classes is not None and row.label is not None else row.label,
         "rationale": None if row.rationale is None else [list(span) for span in row.rationale],
-        "alignments": None if row.alignments is None else [[list(one) for one in pair] for pair in row.alignments],
+        "alignments": None
+        if row.alignments is None
+        else [[list(aligned_span) for aligned_span in pair] for pair in row.alignments],
     }

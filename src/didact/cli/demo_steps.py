@@ -1,4 +1,4 @@
-"""What `didact demo` compares and what it keeps of an earlier call. The rest is train_teacher, compare and report."""
+"""What `didact demo` compares, and what it reuses from earlier calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from didact.models.load import RECORD, read_record
 
 DATA: Final = "planted/sentiment(teach=8000, explain=1000, train=600, dev=200, test=1000)"
 TEACHER: Final = "native(layers=2, width=64, heads=4)"
-EPOCHS: Final = 4  # verified with seeds 0 to 3: 16 s; twelve thousand rows with patience take 45 s
-STUDENT: Final[Mapping[str, Any]] = {"epochs": 10}  # instead of 12: on dev most are at their best by then
+EPOCHS: Final = 4  # takes 16 s; the teacher is verified with seeds 0 to 3
+STUDENT: Final[Mapping[str, Any]] = {"epochs": 10}  # instead of 12: most students reach their best dev score earlier
 IMITATED: Final = "lime(samples=100)"  # by L2E
-# How much of somebody's own data is used: a demo is for looking, not for the last digit.
+# The rows of the user's own data: a demo favours speed over precision.
 LIMITS: Final[Mapping[str, int]] = {"train_rows": 2000, "dev_rows": 200, "test_rows": 1000}
 _NETWORK: Final[Mapping[str, Any]] = {"layers": 2, "width": 64}  # of L2E
 _L2E_TRAINING: Final[Mapping[str, Any]] = {"epochs": 10, "learning_rate": 2e-3}
-_SMAT_ROWS: Final = 64  # a batch to teach SMaT's student with, and another to judge it by
+_SMAT_ROWS: Final = 64  # SMaT needs one batch for the student and another for the outer loss
 
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much a demo compares. `students` are those of planted data; L2E learns from `imitated` rows, if any."""
+    """What a demo compares. `students` are for planted data only; L2E learns from `imitated` rows, if any."""
 
     name: str
     explainers: tuple[str, ...]
@@ -58,31 +58,37 @@ SIZES: Final[dict[str, DemoSize]] = {
 
 
 def is_trained(folder: Path, data: Dataset, seed: int) -> bool:
-    """Whether the folder holds this demo's teacher. What no demo made is never overwritten."""
+    """True if the folder holds the teacher of this demo. Raises `OptionError` if no demo wrote the folder."""
     if not folder.exists():
         return False
     record = read_record(folder) if (folder / RECORD).is_file() else {}
-    training, about = record.get("training") or {}, record.get("data") or {}
-    if about.get("name") != data.name:
-        raise OptionError(f"{folder} holds something that no demo made. Choose another folder (--out).")
-    made = (record["didact"], record["base"], about["fingerprint"], training.get("seed"), training.get("epochs"))
-    return made == (__version__, TEACHER, data.fingerprint, seed, EPOCHS)
+    training, trained_data = record.get("training") or {}, record.get("data") or {}
+    if trained_data.get("name") != data.name:
+        raise OptionError(f"{folder} was not written by a demo. Choose another folder (--out).")
+    trained_with = (
+        record["didact"],
+        record["base"],
+        trained_data["fingerprint"],
+        training.get("seed"),
+        training.get("epochs"),
+    )
+    return trained_with == (__version__, TEACHER, data.fingerprint, seed, EPOCHS)
 
 
 def possible_methods(
     teacher: Teacher, data: Dataset, methods: Sequence[str], count: int
 ) -> tuple[list[str], dict[str, str]]:
-    """The methods that can explain two rows, for students that see `count`; and by method why the others cannot."""
+    """Methods that can explain two rows, for students with `count` rows; and the reason for each of the others."""
     rows, dev = data["train"].rows[:2], len(data["dev"])
     possible: list[str] = []
     left_out: dict[str, str] = {}
     if not all(row.rationale is not None for row in data["train"]):
-        left_out["human"] = "not every row has marks of people (rationales)."
+        left_out["human"] = "not every row has a rationale."
     for method in methods:
         learner = parse_learner(method) if is_learner(method) else None
         needs_dev = learner is not None and learner.smat.outer == "dev"
         if learner is not None and (count < _SMAT_ROWS or (needs_dev and dev < _SMAT_ROWS // 2)):
-            left_out[method] = f"students see {count} rows, and 'dev' has {dev}: too few to learn from."
+            left_out[method] = f"students see {count} rows and 'dev' has {dev}, which is too few to learn from."
             continue
         try:
             explain(teacher, rows, method if learner is None else learner.explainer(), background_rows=rows)
@@ -95,16 +101,16 @@ def possible_methods(
 
 
 def learn_imitation(teacher: Teacher, data: Dataset, folder: Path, size: DemoSize, seed: int) -> L2E:
-    """A fast imitation of a slow method: that of an earlier call, if it is of this teacher, seed and data."""
+    """A fast imitation of a slow method: learned now, or by an earlier call with the same teacher, seed and data."""
     rows = (data["explain"] if data.get("explain") else data["train"]).rows
     count = min(size.imitated, len(rows))
-    return _learned_before(folder, teacher, rows, count, seed) or learn_l2e(
+    return _load_earlier(folder, teacher, rows, count, seed) or learn_l2e(
         teacher, data, imitate=IMITATED, size=count, seed=seed, initialisations=1, training=_L2E_TRAINING, out=folder,
         overwrite=True, progress=True, **_NETWORK,
     )  # fmt: skip
 
 
-def _learned_before(folder: Path, teacher: Teacher, rows: Sequence[Row], count: int, seed: int) -> L2E | None:
+def _load_earlier(folder: Path, teacher: Teacher, rows: Sequence[Row], count: int, seed: int) -> L2E | None:
     try:
         saved = load_explainer(folder)
     except DidactError:

@@ -1,4 +1,4 @@
-"""How commands print their help: options in panels, one line each at 80 columns, and examples at the end.
+"""Prints the help of commands: options in panels, one line each at 80 columns, and examples at the end.
 
 typer's own help has a column for the type of each option (`<int range> [x>=0]`), which leaves little room for the
 text. Here an option and its value share one column.
@@ -14,7 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from didact.cli.output import console
 from didact.config import Group
 
-WIDEST: Final = 100  # columns; longer lines are hard to read
+WIDEST: Final = 100  # columns, since longer lines are hard to read
 GAP: Final = 2  # columns between an option and its help
 ARGUMENTS, COMMANDS = "Arguments", "Commands"
 
@@ -22,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help `print_help` prints."""
+    """A command that prints its help with `print_help`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return ["[OPTIONS]", *(_usage(param) for param in self.params if isinstance(param, TyperArgument))]
@@ -32,56 +32,56 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """A group of commands whose help `print_help` prints."""
+    """A group of commands that prints its help with `print_help`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         print_help(self, ctx)
 
 
 def command(app: typer.Typer, name: str, *examples: str, panel: str | None = None) -> Callable[[Function], Function]:
-    """Register a function as a command of `app`, with examples at the end of its help."""
+    """Register a function as a command of `app`, with examples in the epilog of its help."""
     return app.command(name, cls=HelpCommand, epilog=epilog(*examples), rich_help_panel=panel)
 
 
 def epilog(*examples: str) -> str:
-    """Command lines as they are typed. A line that ends with a backslash continues on the next."""
+    """Format command lines as an epilog. A line that ends with a backslash continues on the next."""
     lines = [line for example in examples for line in example.splitlines()]
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
-def print_help(shown: Any, ctx: Any) -> None:
+def print_help(cli_command: Any, ctx: Any) -> None:
     """Print usage, description, panels and examples of a command or a group."""
     screen = console(min(console().width, WIDEST))
-    typer.echo("\n" + indent(shown.get_usage(ctx), " "))
-    for paragraph in _paragraphs(shown.help or ""):
+    typer.echo("\n" + indent(cli_command.get_usage(ctx), " "))
+    for paragraph in _paragraphs(cli_command.help or ""):
         typer.echo("\n" + indent(fill(paragraph, screen.width - 2, break_on_hyphens=False), " "))
     typer.echo()
-    panels = _panels(shown, ctx)
+    panels = _panels(cli_command, ctx)
     width = max((_name(line).cell_len for lines in panels.values() for line in lines), default=0)
-    for title in sorted(panels, key=_rank):
+    for title in sorted(panels, key=_panel_rank):
         screen.print(_panel(title, panels[title], width))
-    if shown.epilog:
-        typer.echo("\n" + indent(shown.epilog, " "))  # as it is: a line that is copied must not be wrapped
+    if cli_command.epilog:
+        typer.echo("\n" + indent(cli_command.epilog, " "))  # not wrapped, so that examples can be copied
 
 
-def _rank(title: str) -> int:
-    """Arguments first, then panels of commands, then those of options."""
+def _panel_rank(title: str) -> int:
+    """The order of panels: arguments, commands, options."""
     order = (ARGUMENTS, COMMANDS, *Group)
     return order.index(title) if title in order else order.index(COMMANDS)
 
 
-def _panels(shown: Any, ctx: Any) -> dict[str, list[Any]]:
-    """Arguments, options and commands by the title of their panel. `--help` ends the last panel of options."""
+def _panels(cli_command: Any, ctx: Any) -> dict[str, list[Any]]:
+    """Arguments, options and commands by the title of their panel. `--help` is last in the last panel of options."""
     panels: dict[str, list[Any]] = {}
-    *params, help_option = shown.get_params(ctx)
+    *params, help_option = cli_command.get_params(ctx)
     for param in params:
         if not getattr(param, "hidden", False):
             default = ARGUMENTS if isinstance(param, TyperArgument) else Group.GENERAL
             panels.setdefault(getattr(param, "rich_help_panel", None) or default, []).append(param)
-    last = max((title for title in panels if title != ARGUMENTS), key=_rank, default=Group.GENERAL)
+    last = max((title for title in panels if title != ARGUMENTS), key=_panel_rank, default=Group.GENERAL)
     panels.setdefault(last, []).append(help_option)
-    for name in shown.list_commands(ctx) if isinstance(shown, TyperGroup) else ():
-        subcommand: Any = shown.get_command(ctx, name)
+    for name in cli_command.list_commands(ctx) if isinstance(cli_command, TyperGroup) else ():
+        subcommand: Any = cli_command.get_command(ctx, name)
         if not subcommand.hidden:
             panels.setdefault(subcommand.rich_help_panel or COMMANDS, []).append(subcommand)
     return panels
@@ -121,7 +121,7 @@ def _metavar(param: Any) -> str:
 
 
 def _description(line: Any) -> str:
-    """The help of an option with its default, or the first paragraph of a command's."""
+    """The help of an option with its default, or the first paragraph of a command's help."""
     if not hasattr(line, "opts"):
         return next(_paragraphs(line.short_help or line.help or ""), "")
     notes = list(_notes(line))
@@ -134,7 +134,7 @@ def _description(line: Any) -> str:
 
 
 def _notes(param: Any) -> Iterator[str]:
-    if param.required and not isinstance(param, TyperArgument):  # usage shows an optional argument in brackets
+    if param.required and not isinstance(param, TyperArgument):  # the usage line shows whether an argument is required
         yield "required"
     if isinstance(param.show_default, str):
         yield f"default: {param.show_default}"

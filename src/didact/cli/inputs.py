@@ -1,4 +1,4 @@
-"""What commands open: models, data and files of explanations, with notes on stderr."""
+"""Loads what commands need: models, data and files of explanations. Notes go to stderr."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,36 +17,37 @@ if TYPE_CHECKING:
 
 
 def check_methods(names: Sequence[str]) -> None:
-    """An error for an unknown method, before anything heavy is loaded."""
+    """Raise an error for an unknown method, before anything slow is loaded."""
     if not names:
-        raise OptionError("Name a method: lime. `didact methods` lists them.")
+        raise OptionError("Name at least one method, such as lime. `didact methods` lists them.")
     for name in names:
         if not is_learned(name):
             EXPLAINERS[parse_spec(name).name]
 
 
 def check_files(files: Sequence[Path], *, has_data: bool) -> bool:
-    """Whether some are of another tool, which needs data. What is missing is told before anything heavy is loaded."""
+    """True if some files are of another tool.
+
+    Raises an error for missing files, and for files of other tools without data, before anything slow is loaded.
+    """
     from didact.files.paths import kind_at, shorten_path
 
-    missing = [shorten_path(one) for one in files if kind_at(one) in ("nothing", "special")]
+    missing = [shorten_path(file) for file in files if kind_at(file) in ("nothing", "special")]
     if missing:
-        raise OptionError(
-            f"There is no file {', '.join(missing)}. Explanations are written by didact explain --out FILE."
-        )
+        raise OptionError(f"There is no file {', '.join(missing)}. Write explanations with: didact explain --out FILE.")
     from didact.explaining.read_explanations import is_foreign_file, missing_data_error
 
-    foreign = [one for one in files if is_foreign_file(one)]
+    foreign = [file for file in files if is_foreign_file(file)]
     if foreign and not has_data:
         raise missing_data_error(foreign)
     return bool(foreign)
 
 
 def open_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: bool = True) -> Any:
-    """The data set, with notes on stderr about how it was read.
+    """Load the data set, and print notes about how it was read to stderr.
 
-    `task` is that of the model, for data of the user's own. Where all rows of a file are used (`uses_splits` is false),
-    notes about its splits are left out.
+    `task` is that of the model, for the user's own data. With `uses_splits=False` all rows of a file are used, and
+    notes about its splits are not printed.
     """
     from didact.data import DATASETS
     from didact.data.load import load_data
@@ -59,20 +60,23 @@ def open_data(config: DataOptions, *, seed: int, task: Any = None, uses_splits: 
         data_dir=config.data_dir,
         seed=seed,
     )
-    silent = () if uses_splits or data.all_rows is None else data.split_notes
-    echo_notes(note for note in data.notes if note not in silent)
+    hidden = () if uses_splits or data.all_rows is None else data.split_notes
+    echo_notes(note for note in data.notes if note not in hidden)
     return data
 
 
 def chosen_split(data: Any, split: str | None) -> str:
-    """The split that is meant: by default all rows of a file without splits, and else test."""
+    """The name of the split. By default all rows of a file without splits, else test."""
     from didact.core.dataset import ALL
 
     return split or (ALL if data.all_rows is not None else "test")
 
 
 def align_to_teacher(data: Any, teacher: Any, classes: Sequence[str], *, required: bool) -> Any:
-    """The data with labels as the teacher's classes; notes go to stderr. Labels that do not fit are told if needed."""
+    """Map labels to the teacher's classes and print notes to stderr.
+
+    Raises an error for labels that match no class if `required`.
+    """
     from didact.core.classes import align_labels
 
     aligned_data = align_labels(data, teacher, classes=classes or None, required=required)
@@ -83,9 +87,9 @@ def align_to_teacher(data: Any, teacher: Any, classes: Sequence[str], *, require
 def data_for_files(
     config: DataOptions, split: str | None, *, seed: int, rows: int | None = None, is_explained: bool = False
 ) -> Any:
-    """The data that files are about: all of them, or one split alone, or its first rows. They keep their classes.
+    """Load the data that files explain: all splits, one split, or the first `rows` of a split.
 
-    With `is_explained` the default is the split that `didact explain` takes, and not all of them.
+    With `is_explained`, the default is the split that `didact explain` uses instead of all splits.
     """
     from didact.core.dataset import Dataset
 
@@ -97,7 +101,7 @@ def data_for_files(
 
 
 def check_device(device: str | None) -> None:
-    """An error if the device is not there, before anything is loaded. What `auto` finds is known when it is used."""
+    """Raise an error for a missing device before anything is loaded. `auto` is resolved when the model is loaded."""
     from didact.models.accelerate_hooks import AUTO
     from didact.models.load import checked_device
 
@@ -106,7 +110,7 @@ def check_device(device: str | None) -> None:
 
 
 def open_teacher(config: ModelOptions) -> Any:
-    """The teacher where it was asked for, with as many threads."""
+    """Set the number of threads and load the teacher on its device."""
     import torch
 
     from didact.models.load import load_teacher
@@ -117,7 +121,7 @@ def open_teacher(config: ModelOptions) -> Any:
 
 
 def open_study(config: FolderOptions) -> "tuple[Design, AnswerStore]":
-    """The design and the answers of a study."""
+    """Open the design and the answers of a study."""
     check_study_extra()
     from didact.study.database import open_answers
     from didact.study.design import read_design
@@ -127,7 +131,7 @@ def open_study(config: FolderOptions) -> "tuple[Design, AnswerStore]":
 
 
 def check_study_extra() -> None:
-    """An error if the packages of the extra `study` are not installed."""
+    """Raise an error if the packages of the extra `study` are not installed."""
     from importlib.util import find_spec
 
     missing = [

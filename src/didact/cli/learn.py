@@ -1,4 +1,4 @@
-"""`didact learn`: explainers that are learned."""
+"""`didact learn smat` and `didact learn l2e`: learn explainers."""
 
 import shlex
 import time
@@ -16,7 +16,7 @@ from didact.cli.output import echo_stderr, exit_on_interrupt, format_number, pri
 
 app = typer.Typer(
     cls=HelpGroup,
-    help="Learn explainers that teach (smat) or are fast (l2e).",
+    help="Learn explainers that teach (smat) or explain fast (l2e).",
     no_args_is_help=True,
     epilog=epilog(
         "didact learn smat --model my-model --data reviews.csv --out runs/smat",
@@ -40,28 +40,28 @@ def learn() -> None:
 def smat(config: SmatConfig, as_json: Json = False) -> None:
     """Learn explanations that teach a student to predict the model.
 
-    A student learns from the explanations, and the explainer changes until they help. Use the folder as a method:
-    `didact explain --method FOLDER`, `didact compare --explainers FOLDER`. The same command resumes a run that was
-    stopped.
+    Trains an explainer so that a student learns most from its explanations (SMaT). Use the folder as a method:
+    `didact explain --method FOLDER`, `didact compare --explainers FOLDER`. Run the same command again to resume a
+    stopped run.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     from didact.explaining.input_rows import explains_gold_label
     from didact.learned.smat_spec import learner_of
 
     settings = config.learner()
-    learner = learner_of(settings)  # what cannot be learned is told before anything is loaded
-    loaded, folder = _opened(config, "smat")
+    learner = learner_of(settings)  # reports bad options before anything is loaded
+    loaded, folder = _open(config, "smat")
     from didact.learned.smat import check_smat, checked_training, learn_smat
 
     check_smat(loaded, learner, training=checked_training(config.training), **config.pick("student", "size"))
     teacher = inputs.open_teacher(config)
     loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=explains_gold_label(settings))
-    with exit_on_interrupt("Stopped. Give the same command again to go on from the last finished epoch."):
+    with exit_on_interrupt("Stopped. Run the same command again to resume after the last finished epoch."):
         explainer = learn_smat(
             teacher, loaded, out=folder, progress=True, training=config.training, **settings,
             **config.pick("student", "size", "seed", "base", "overwrite", "trust_remote_code"),
         )  # fmt: skip
-    seconds = round(time.monotonic() - began, 1)
+    seconds = round(time.monotonic() - start, 1)
     metrics, notes = explainer.learned["metrics"], explainer.learned["notes"]
     if as_json:
         print_json({"out": str(folder), "metrics": metrics, "notes": notes, "seconds": seconds})
@@ -71,13 +71,14 @@ def smat(config: SmatConfig, as_json: Json = False) -> None:
     for note in notes:
         echo_stderr(note)
     echo_stderr(
-        f"Kept in {folder} after {seconds:.0f} s. The measures are of the student it learned with; whether it teaches "
-        f"others better than what it is made of, `didact compare --explainers {folder},attention_all` tells."
+        f"Saved in {folder} after {seconds:.0f} s. The metrics are those of the student used in training. To see "
+        "whether the explainer teaches other students better than its components, run: "
+        f"didact compare --explainers {folder},attention_all"
     )
 
 
-def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
-    """The data and the new folder."""
+def _open(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
+    """Load the data and check the new folder."""
     from didact.files.atomic import check_new_folder
 
     inputs.check_device(config.device)
@@ -95,29 +96,29 @@ def _opened(config: SmatConfig | L2eConfig, name: str) -> tuple[Any, Path]:
 )
 @configured(L2eConfig)
 def l2e(config: L2eConfig, as_json: Json = False) -> None:
-    """Make a slow explainer fast: a small network imitates it.
+    """Make a slow explainer fast: train a small network to imitate it.
 
-    The network explains in one pass. Use the folder as a method: `didact explain --method FOLDER`, `didact compare
-    --explainers FOLDER`. The same command resumes a run that was stopped, and reuses the explanations made before.
+    The network explains in one pass (L2E). Use the folder as a method: `didact explain --method FOLDER`, `didact
+    compare --explainers FOLDER`. Run the same command again to resume a stopped run; it reuses finished explanations.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     from didact.explaining.input_rows import explains_gold_label
     from didact.learned.l2e import ImitationWarning, check_l2e, learn_l2e
 
     imitate = list(config.imitate)
     learning = config.pick("formulation", "combine", "preset", "training") | config.options
     check_l2e(imitate, **learning)
-    loaded, folder = _opened(config, "l2e")
+    loaded, folder = _open(config, "l2e")
     teacher = inputs.open_teacher(config)
     loaded = inputs.align_to_teacher(loaded, teacher, config.classes, required=explains_gold_label(",".join(imitate)))
-    stopped = exit_on_interrupt("Stopped. Explanations that were made are kept: give the same command again to go on.")
-    with stopped, warnings.catch_warnings():
+    interruptible = exit_on_interrupt("Stopped. Finished explanations are saved. Run the same command again to resume.")
+    with interruptible, warnings.catch_warnings():
         warnings.simplefilter("ignore", ImitationWarning)  # printed below
         explainer = learn_l2e(
             teacher, loaded, imitate=imitate, out=folder, progress=True, **learning,
             **config.pick("size", "initialisations", "seed", "overwrite"),
         )  # fmt: skip
-    _show_l2e(explainer, config, folder, round(time.monotonic() - began, 1), as_json=as_json)
+    _show_l2e(explainer, config, folder, round(time.monotonic() - start, 1), as_json=as_json)
 
 
 def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *, as_json: bool) -> None:
@@ -133,30 +134,30 @@ def _show_l2e(explainer: Any, config: L2eConfig, folder: Path, seconds: float, *
     for note in explainer.learned["notes"]:
         echo_stderr(f"warning: {note}" if note == caution else note)
     columns = ",".join(f"{role}={column or 'none'}" for role, column in config.columns.items())
-    named = ["--columns", columns] if columns else []
+    options = ["--columns", columns] if columns else []
     echo_stderr(
-        f"Kept in {folder} after {seconds:.0f} s. Explain with it: "
+        f"Saved in {folder} after {seconds:.0f} s. Explain with it: "
         + shlex.join(
-            ["didact", "explain", "--model", config.model, "--data", config.data, *named, "--method", str(folder)]
+            ["didact", "explain", "--model", config.model, "--data", config.data, *options, "--method", str(folder)]
         )
     )
 
 
 def _print_imitation(imitates: str, metrics: dict[str, Any]) -> None:
-    """What the kept network reached, the others beside it, and what learning cost."""
-    each = ", ".join(_rounded(network["dev_spearman"]) for network in metrics["initialisations"])
+    """Print the scores of the saved network and of the others, and what learning cost."""
+    correlations = ", ".join(_format_correlation(network["dev_spearman"]) for network in metrics["initialisations"])
     lines = {
-        f"rank correlation with {imitates} on held-out rows": _rounded(metrics["dev_spearman"]),
-        "shared top units on held-out rows (IoU)": _rounded(metrics["dev_top_iou"]),
+        f"rank correlation with {imitates} on held-out rows": _format_correlation(metrics["dev_spearman"]),
+        "shared top units on held-out rows (IoU)": _format_correlation(metrics["dev_top_iou"]),
         "held-out rows": f"{metrics['dev_rows']:,}",
         "rows learned from": f"{metrics['train_rows']:,}",
-        "rank correlation of each network": each,
-        "epochs (kept)": f"{metrics['epochs']} ({metrics['epoch']})",
+        "rank correlation of each network": correlations,
+        "epochs (chosen)": f"{metrics['epochs']} ({metrics['epoch']})",
         "seconds to explain, to learn": f"{metrics['collect_seconds']:.1f}, {metrics['train_seconds']:.1f}",
     }
     for label, value in lines.items():
         typer.echo(f"{label}: {value}")
 
 
-def _rounded(value: float | None) -> str:
+def _format_correlation(value: float | None) -> str:
     return "–" if value is None else format_number(value, ".2f")

@@ -1,4 +1,4 @@
-"""`didact`: the commands, and how their errors end."""
+"""`didact`: registers the commands, and turns errors into messages and exit codes."""
 
 import logging
 import os
@@ -41,49 +41,49 @@ app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.add_typer(study.app, name="study", rich_help_panel=DATA)
 
 
-def _print_version(asked: bool | None) -> None:
-    if asked:
+def _print_version(is_requested: bool | None) -> None:
+    if is_requested:
         typer.echo(f"didact {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def didact(
-    version: Annotated[  # noqa: ARG001 - its callback speaks
+    version: Annotated[  # noqa: ARG001 - its callback prints
         bool | None,
         typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log to stderr what happens.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print log messages to stderr.")] = False,
 ) -> None:
     handler = logging.StreamHandler()
-    handler.addFilter(_is_unsaid)
+    handler.addFilter(_is_not_printed_elsewhere)
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(name)s: %(message)s", handlers=[handler])
     if not verbose:
-        # Their progress bars and hints are about loading, not about what was asked.
+        # Hide the progress bars and hints of libraries that load models.
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("TQDM_DISABLE", "1")
 
 
-def _is_unsaid(record: logging.LogRecord) -> bool:
-    """Whether nobody below the root prints this: the libraries of the hub print theirs themselves, and pass it on."""
+def _is_not_printed_elsewhere(record: logging.LogRecord) -> bool:
+    """True if no logger below the root prints this record: Hugging Face libraries print theirs and propagate them."""
     logger: logging.Logger | None = logging.getLogger(record.name)
     while logger is not None and logger.parent is not None:
-        if any(isinstance(one, logging.StreamHandler) for one in logger.handlers):
+        if any(isinstance(handler, logging.StreamHandler) for handler in logger.handlers):
             return False
         logger = logger.parent
     return True
 
 
 def main() -> None:
-    """Run the command line. A `DidactError` is a message, not a traceback, and so is a warning of scores."""
+    """Run the command line. A `DidactError` or an `ExplanationWarning` is printed as a message, without traceback."""
     format_other = warnings.formatwarning
 
-    def format_warning(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> str:
+    def format_warning(message: Warning | str, category: type[Warning], *location: Any, **options: Any) -> str:
         if issubclass(category, ExplanationWarning):
             return f"didact: warning: {message}\n"
-        return format_other(message, category, *place, **options)
+        return format_other(message, category, *location, **options)
 
     warnings.formatwarning = format_warning
     try:
@@ -91,7 +91,7 @@ def main() -> None:
     except DidactError as error:
         typer.echo(f"didact: {error}", err=True)
         sys.exit(2 if isinstance(error, RequestError) else 1)
-    except OSError as error:  # about a file or folder, not handled anywhere else
+    except OSError as error:  # about a file or folder, and handled nowhere else
         if error.filename is None:
             raise
         typer.echo(f"didact: {error.filename} cannot be used: {error.strerror}.", err=True)

@@ -1,4 +1,4 @@
-"""`didact methods`: what can be asked for as an explanation."""
+"""`didact methods`: lists the explanation methods, or shows one with its options."""
 
 from dataclasses import asdict
 from textwrap import fill
@@ -13,12 +13,12 @@ from didact.explainers import EXPLAINERS, ExplainerEntry
 
 START = (
     "Start with lrp: one pass, and its scores add up (the default for models). Compare it with integrated_gradients "
-    "(slower) and gradient_norm. For a function whose inside cannot be seen: occlusion (the default), then kernel_shap."
+    "(slower) and gradient_norm. For a black-box function: occlusion (the default), then kernel_shap."
 )
 NEEDS = {
     "nothing": "no model",
     "rationales": "marked words in the data",
-    "predictions": "only the answers, so that it explains functions, too",
+    "predictions": "only the answers, so it also explains functions",
     "gradients": "gradients of a model",
     "attention": "attention of a model",
 }
@@ -27,53 +27,60 @@ EXAMPLES: Final = ("didact methods", "didact methods lime", "didact methods lime
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show one method with all its options.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this method with all its options.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check that the method keeps what all methods promise.")
+        bool, typer.Option("--check", help="Check the method against the contract of explainers.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List every explanation method, or show one with its options.
 
-    Says what a method does, what it needs of a model, and what it costs per row. Loads nothing heavy. With --check the
-    method, of your own package for instance, explains tiny models made on the spot.
+    Shows what a method does, what it needs of a model, and what it costs per row. --check runs a method, such as one of
+    your own package, on tiny models with random weights.
     """
     if check:
         _check(name, as_json=as_json)
     elif name is not None:
         _show_one(name, EXPLAINERS[name], as_json=as_json)
     elif as_json:
-        facts = [_facts(name, entry) for name, entry in EXPLAINERS.items()]
-        print_json({"rows": facts} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
+        entries = [_entry_document(name, entry) for name, entry in EXPLAINERS.items()]
+        print_json({"rows": entries} | ({"broken": dict(EXPLAINERS.broken)} if EXPLAINERS.broken else {}))
     else:
         _show_all()
 
 
 def _check(name: str | None, *, as_json: bool) -> None:
-    """The promises of a method, one line for each; ends with exit code 1 if one is broken."""
+    """Print the promises of a method, one per line. Exits with 1 if one is broken."""
     from didact.explaining.check_explainer import check_explainer
 
     if name is None:
-        raise OptionError("--check needs the NAME of a method: didact methods lime --check.")
-    found = check_explainer(name, raises=False)
+        raise OptionError("--check needs the NAME of a method: didact methods lime --check")
+    result = check_explainer(name, raises=False)
     if as_json:
-        print_json({"name": found.method, "passed": found.passed, "promises": [asdict(one) for one in found.promises]})
+        print_json(
+            {
+                "name": result.method,
+                "passed": result.passed,
+                "promises": [asdict(promise) for promise in result.promises],
+            }
+        )
     else:
-        typer.echo(str(found))
-    if not found.passed:
+        typer.echo(str(result))
+    if not result.passed:
         raise typer.Exit(1)
 
 
 def _show_all() -> None:
     typer.echo(fill(START, 79))
     rows = [
-        (name, entry.needs, f"{_sentence(_about(entry))} Cost: {entry.cost}.") for name, entry in EXPLAINERS.items()
+        (name, entry.needs, f"{_sentence(_description(entry))} Cost: {entry.cost}.")
+        for name, entry in EXPLAINERS.items()
     ]
     print_table(("name", "needs", "what it does, and what it costs per row"), rows)
     for name, reason in EXPLAINERS.broken.items():
-        typer.echo(fill(f"Not available: {name}, from another package that cannot be loaded. {reason}", 79))
+        typer.echo(fill(f"Not available: {name}, of a package that cannot be loaded. {reason}", 79))
     typer.echo(
-        "n is the number of units; a forward or backward is a pass of the model.\n"
+        "n is the number of units; a forward or backward is a pass through the model.\n"
         "didact methods lime shows one method with its options. Options go in brackets:\n"
         "didact explain --method 'lime(samples=200)'."
     )
@@ -82,14 +89,14 @@ def _show_all() -> None:
 def _show_one(name: str, entry: ExplainerEntry, *, as_json: bool) -> None:
     options = _options(name)
     if as_json:
-        print_json(_facts(name, entry) | {"options": options})
+        print_json(_entry_document(name, entry) | {"options": options})
         return
-    typer.echo(fill(f"{name}: {_sentence(_about(entry))}", 79) + "\n")
-    facts = {
+    typer.echo(fill(f"{name}: {_sentence(_description(entry))}", 79) + "\n")
+    properties = {
         "scores": entry.kind, "needs": NEEDS.get(entry.needs, entry.needs), "cost per row": entry.cost,
         "paper": entry.paper, "differs from it": entry.ours,
     }  # fmt: skip
-    for label, text in facts.items():
+    for label, text in properties.items():
         if text:
             typer.echo(fill(f"{label + ':':<17}{text}", 79, subsequent_indent=" " * 17))
     if options:
@@ -111,15 +118,15 @@ def _options(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(name: str, entry: ExplainerEntry) -> dict[str, Any]:
+def _entry_document(name: str, entry: ExplainerEntry) -> dict[str, Any]:
     return {
-        "name": name, "about": _about(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
+        "name": name, "about": _description(entry), "kind": entry.kind, "needs": entry.needs, "cost": entry.cost,
         "paper": entry.paper, "ours": entry.ours,
     }  # fmt: skip
 
 
-def _about(entry: ExplainerEntry) -> str:
-    """What the method does; its paper for entries of other packages that do not say."""
+def _description(entry: ExplainerEntry) -> str:
+    """What the method does. Entries of other packages without a description give their paper."""
     return getattr(entry, "about", "") or entry.paper
 
 

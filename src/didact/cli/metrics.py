@@ -1,4 +1,4 @@
-"""`didact metrics`: what explanations are worth, measured; without files, what can be measured."""
+"""`didact metrics`: scores explanations with metrics; without files, lists the metrics."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -26,20 +26,20 @@ EXAMPLES: Final = (
 def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     """Score explanations with metrics, or list the metrics.
 
-    Faithfulness needs --model, plausibility needs --data with rationales; stability is measured, too. Without files,
+    Faithfulness needs --model, plausibility needs --data with rationales, and stability needs neither. Without files,
     lists the metrics.
     """
     files = [*config.explanations, *config.files]
     if not files:
         if config.model or config.data or config.metrics:
-            raise OptionError("There is nothing to measure: give files of explanations (didact explain --out FILE).")
+            raise OptionError("There is nothing to score: give files of explanations (didact explain --out FILE).")
         _list(as_json)
         return
-    for name in config.metrics:  # a wrong name is told before anything heavy is loaded
+    for name in config.metrics:  # reports a wrong name before anything slow is loaded
         METRICS[parse_spec(name).name]
     inputs.check_files(files, has_data=config.data is not None)
     if config.data is None and (config.columns or config.classes):
-        raise OptionError("--columns and --classes are about the data. Name them with --data.")
+        raise OptionError("--columns and --classes need --data.")
 
     from didact.evaluation.evaluate import run_evaluation
 
@@ -56,10 +56,10 @@ def _list(as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "name": name, "measures": one.measures, "bounds": list(one.bounds), "better": one.better,
-                "needs": list(one.needs), "paper": one.paper, "summary": one.summary,
+                "name": name, "measures": entry.measures, "bounds": list(entry.bounds), "better": entry.better,
+                "needs": list(entry.needs), "paper": entry.paper, "summary": entry.summary,
             }
-            for name, one in METRICS.items()
+            for name, entry in METRICS.items()
         ]  # fmt: skip
         print_json({"rows": rows})
         return
@@ -70,42 +70,45 @@ def _list(as_json: bool) -> None:
     typer.echo("Options go in brackets: didact metrics a.parquet --metrics 'comprehensiveness(k=0.2),roc_auc'.")
 
 
-def _print(found: Any, *, tests: bool) -> None:
-    """Metrics down, methods across: the mean with its interval, where the terminal is wide enough for it."""
-    cells = {(row.metric, row.method): row for row in found.summary()}
-    rooms: dict[str, list[str]] = {}
-    for metric in found.metrics:
-        rooms.setdefault(METRICS[parse_spec(metric).name].measures, []).append(metric)
-    narrow = console().width < 28 + 24 * len(found.methods)
-    for room, names in rooms.items():
-        heading = found.heading if room == "plausibility" else room
+def _print(evaluation: Any, *, tests: bool) -> None:
+    """Print metrics as rows and methods as columns. Intervals are shown if the terminal is wide enough."""
+    cells = {(row.metric, row.method): row for row in evaluation.summary()}
+    families: dict[str, list[str]] = {}
+    for metric in evaluation.metrics:
+        families.setdefault(METRICS[parse_spec(metric).name].measures, []).append(metric)
+    narrow = console().width < 28 + 24 * len(evaluation.methods)
+    for family, names in families.items():
+        heading = evaluation.heading if family == "plausibility" else family
         rows = []
         for name in names:
             entry = METRICS[parse_spec(name).name]
-            own = [cells[name, method] for method in found.methods]
-            counts = sorted({(row.rows, row.skipped) for row in own}, reverse=True)
-            measured = ", ".join(f"{known} ({skipped})" if skipped else str(known) for known, skipped in counts)
+            method_rows = [cells[name, method] for method in evaluation.methods]
+            counts = sorted({(row.rows, row.skipped) for row in method_rows}, reverse=True)
+            measured = ", ".join(
+                f"{rows_with_value} ({skipped})" if skipped else str(rows_with_value)
+                for rows_with_value, skipped in counts
+            )
             sign = "↑" if entry.better == "higher" else "↓"
-            rows.append([f"{name} {sign}", *(_cell(row, narrow) for row in own), measured])
-        print_table((heading, *found.methods, "rows (skipped)"), rows)
-    said = dict.fromkeys(found.how[name] for name in found.metrics if found.how.get(name))
-    intervals = "; 95 % intervals with --json, or in a wider window" if narrow else ", with 95 % intervals over rows"
-    typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(said)}")
-    for note in found.notes:
+            rows.append([f"{name} {sign}", *(_cell(row, narrow) for row in method_rows), measured])
+        print_table((heading, *evaluation.methods, "rows (skipped)"), rows)
+    descriptions = dict.fromkeys(evaluation.how[name] for name in evaluation.metrics if evaluation.how.get(name))
+    intervals = "; 95 % intervals with --json or in a wider window" if narrow else ", with 95 % intervals over rows"
+    typer.echo(f"Means over rows{intervals}. ↑ higher is better, ↓ lower is. {_sentences(descriptions)}")
+    for note in evaluation.notes:
         echo_stderr(f"note: {note}")
     if tests:
         columns = ("metric", "method", "other", "difference", "95 % interval", "p (Holm)")
-        print_table(columns, [_test(one) for one in found.tests()])
+        print_table(columns, [_test_cells(test) for test in evaluation.tests()])
 
 
-def _test(test: "MetricTest") -> tuple[str, ...]:
+def _test_cells(test: "MetricTest") -> tuple[str, ...]:
     p = "–" if test.p is None else f"{test.p:.2g}"
     ends = format_interval(test.low, test.high, "+.3f")
     return test.metric, test.method, test.other, format_number(test.difference, "+.3f"), ends, p
 
 
-def _sentences(parts: Iterable[str]) -> str:
-    return " ".join(f"{one[0].upper()}{one[1:]}." for one in parts)
+def _sentences(texts: Iterable[str]) -> str:
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in texts)
 
 
 def _cell(row: "MetricRow", narrow: bool) -> str:

@@ -1,4 +1,4 @@
-"""Commands from config classes: every field is an option, its docstring the help, its group the panel."""
+"""Makes commands from config classes: a field is an option, its docstring the help, its group the panel."""
 
 import contextlib
 import inspect
@@ -24,38 +24,38 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 def configured(
     kind: type[C], callbacks: Mapping[str, Callable[..., Any]] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a function `f(config, …)` the options of a config class, beside those it declares itself.
+    """Decorate a function `f(config, …)`: it gets the options of a config class in addition to its own.
 
-    `callbacks` are typer's, by field. Former names are hidden options. All faults are reported at once, each with its
-    flag where the value came from one.
+    `callbacks` are those of typer, by field. Former names become hidden options. All faults are reported at once, with
+    the flag of each value that came from one.
     """
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
-        _, *others = inspect.signature(function, eval_str=True).parameters.values()
+        _, *declared = inspect.signature(function, eval_str=True).parameters.values()
         parameters = [
             _parameter(name, field, option, (callbacks or {}).get(name))
             for name, field in kind.model_fields.items()
             if (option := option_of(field)) is not None
         ]
-        parameters += [*_former(kind), *others]
-        own = {parameter.name for parameter in others}
+        parameters += [*_former_options(kind), *declared]
+        own_names = {parameter.name for parameter in declared}
 
         @wraps(function)
         def command(**values: Any) -> None:
-            entries = {name: value for name, value in values.items() if name not in own}
-            function(config_of(kind, entries), **{name: values[name] for name in own})
+            entries = {name: value for name, value in values.items() if name not in own_names}
+            function(config_of(kind, entries), **{name: values[name] for name in own_names})
 
         keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         command.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
-        command.config_class = kind  # type: ignore[attr-defined]  # whoever checks a command line without running it
+        command.config_class = kind  # type: ignore[attr-defined]  # to check a command line without running it
         return command
 
     return wrap
 
 
 def config_of(kind: type[C], values: Mapping[str, Any]) -> C:
-    """The config of what was given on the command line."""
+    """Make the config from the values of the command line."""
     entries: dict[str, Any] = {}
     faults: list[str] = []
     for name, value in values.items():
@@ -78,14 +78,14 @@ def _with_flag(fault: str, flags: Mapping[str, str]) -> str:
 
 
 def _read(kind: type[Config], name: str, value: Any) -> Any:
-    """The value of a flag. A text that is not a number stays a text, which the field refuses together with the rest."""
+    """Parse the value of a flag. Text that is no number stays text, so that the field reports it with all faults."""
     field = kind.model_fields.get(kind.RENAMED.get(name, name))
     option = None if field is None else option_of(field)
     if field is None or option is None or not isinstance(value, str | list):
         return value
     if option.read is not None:
         if value == "":
-            raise OptionError("its value is empty. Leave the option out for its default.")
+            raise OptionError("must not be empty. Leave the option out for its default.")
         return option.read(value)
     number = _plain_type(field)
     if number in (int, float) and not option.repeatable:
@@ -95,17 +95,17 @@ def _read(kind: type[Config], name: str, value: Any) -> Any:
 
 
 def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[..., Any] | None) -> inspect.Parameter:
-    """The option of a field. Its default is None, so that a value in a file is not overridden."""
+    """Make the option of a field. Its default is None, so that it does not override a value in a file."""
     annotation = _type(field, option)
-    more: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
+    settings: dict[str, Any] = {"help": " ".join((field.description or "").split()), "metavar": option.metavar or None}
     is_required = field.is_required() and callback is None
     if option.is_argument:
-        declared: Any = typer.Argument(**more)
+        declared: Any = typer.Argument(**settings)
     else:
         names = option.flag or flag_of(name)
         declared = typer.Option(
             names, rich_help_panel=option.group, callback=callback, envvar=option.envvar, show_envvar=True,
-            show_default=_default(field, option), **more,
+            show_default=_default(field, option), **settings,
         )  # fmt: skip
     return inspect.Parameter(
         name,
@@ -116,7 +116,7 @@ def _parameter(name: str, field: FieldInfo, option: Option, callback: Callable[.
 
 
 def _default(field: FieldInfo, option: Option) -> str | bool:
-    """The default as the help shows it; a text that names one already is left alone."""
+    """The default that the help shows. False if the help text already names one."""
     default = field.default
     if option.default:
         return False if option.default == "-" else option.default
@@ -127,7 +127,7 @@ def _default(field: FieldInfo, option: Option) -> str | bool:
 
 
 def _type(field: FieldInfo, option: Option) -> Any:
-    """What typer reads: text, where the field or its option reads it further."""
+    """The type for typer: text, if the field or its option parses the value."""
     if option.repeatable:
         return list[Path] if Path in typing.get_args(field.annotation) else list[str]
     plain = _plain_type(field)
@@ -140,25 +140,25 @@ def _plain_type(field: FieldInfo) -> Any:
 
 def _types(annotation: Any) -> set[Any]:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union, Annotated):
-        return {kind for part in typing.get_args(annotation) for kind in _types(part)}
+        return {kind for argument in typing.get_args(annotation) for kind in _types(argument)}
     return {annotation} if isinstance(annotation, type) else set()
 
 
-def _former(kind: type[Config]) -> list[inspect.Parameter]:
-    """Hidden options: former names of fields, and options that are ignored."""
+def _former_options(kind: type[Config]) -> list[inspect.Parameter]:
+    """Hidden options: former names of fields, and retired options."""
     parameters = []
     for old, new in kind.RENAMED.items():
         field = kind.model_fields.get(new)
         option = None if field is None else option_of(field)
         if field is not None and option is not None:
-            flag = flag_of(old)  # `--hard` belongs to the present name
-            parameters.append(_hidden(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
+            flag = flag_of(old)  # a second flag such as `--hard` exists only for the present name
+            parameters.append(_hidden_option(old, _type(field, option), flag, f"Former name of {flag_of(new)}."))
     for name, (type_, _) in kind.RETIRED.items():
-        parameters.append(_hidden(name, type_, flag_of(name), "Ignored."))
+        parameters.append(_hidden_option(name, type_, flag_of(name), "Ignored."))
     return parameters
 
 
-def _hidden(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
+def _hidden_option(name: str, kind: Any, flag: str, text: str) -> inspect.Parameter:
     option = typer.Option(flag, hidden=True, help=text, metavar="VALUE")
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

@@ -1,4 +1,4 @@
-"""How commands speak: JSON for machines, tables for people, messages on stderr."""
+"""Prints the output of commands: JSON for machines, tables for people, messages on stderr."""
 
 import json
 import math
@@ -10,19 +10,19 @@ import typer
 
 from didact.results.documents import plain
 
-PROSE: Final = 24  # characters above which a cell is prose, which wraps
-NARROW: Final = 16  # characters that prose is wrapped to at least
+PROSE_LENGTH: Final = 24  # longer cells are prose, which wraps
+PROSE_WIDTH: Final = 16  # minimum width of a column of prose
 GAP: Final = 3  # characters between columns
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """One JSON document on stdout; what is not a number becomes null."""
+    """Print one JSON document on stdout. NaN and infinity become null."""
     typer.echo(json.dumps(plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 @contextmanager
-def exit_on_interrupt(hint: str = "Stopped. Give the same command again to go on.") -> Iterator[None]:
-    """Ctrl-C ends the command with 130, and says what was kept or how to go on."""
+def exit_on_interrupt(hint: str = "Stopped. Run the same command again to resume.") -> Iterator[None]:
+    """On Ctrl-C, print the message of the interrupt or the hint, and exit with 130."""
     try:
         yield
     except KeyboardInterrupt as stopped:
@@ -31,70 +31,70 @@ def exit_on_interrupt(hint: str = "Stopped. Give the same command again to go on
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, keys: int = 1) -> None:
-    """Print a table that fits the terminal. One that is too wide is split; each piece repeats the first `keys` columns.
+    """Print a table that fits the terminal. A wide table is split; each piece repeats the first `keys` columns.
 
-    Names and numbers are never cut or wrapped, because they are copied and typed. Prose wraps at words.
+    Names and numbers are never cut or wrapped, because people copy them. Prose wraps at words.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    # As Text, so that square brackets in data are never read as markup.
+    # Text objects, because rich reads square brackets in strings as markup.
     cells = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
     terminal = console()
     is_prose = [any(_is_prose(row[number].plain) for row in cells) for number in range(len(columns))]
     widths = [
-        max([_narrowest(column), *(NARROW if is_prose[number] else row[number].cell_len for row in cells)])
+        max([_heading_width(column), *(PROSE_WIDTH if is_prose[number] else row[number].cell_len for row in cells)])
         for number, column in enumerate(columns)
     ]
     pieces = split_columns(widths, terminal.width, keys=min(keys, len(columns)))
     for piece in pieces:
-        room = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
+        free = terminal.width + 1 - sum(widths[number] + GAP for number in piece)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for number in piece:
-            wider = max(0, len(columns[number]) - widths[number])
-            wider = wider if wider <= room else 0  # a heading wraps only if it has to
-            room -= wider
-            width = widths[number] + wider
+            extra = max(0, len(columns[number]) - widths[number])
+            extra = extra if extra <= free else 0  # a heading wraps only if it must
+            free -= extra
+            width = widths[number] + extra
             table.add_column(columns[number], width=None if is_prose[number] else width, min_width=width)
         for row in cells:
             table.add_row(*(row[number] for number in piece))
-        console(max(terminal.width, terminal.width - room)).print(table)
+        console(max(terminal.width, terminal.width - free)).print(table)
 
 
 def split_columns(widths: Sequence[int], width: int, *, keys: int = 1) -> list[list[int]]:
-    """Column numbers of the tables into which one is split, so that each fits `width` where its columns allow it."""
+    """Split columns into tables that fit `width`, if single columns do. Returns the column numbers of each table."""
     shared = list(range(keys))
     used = sum(widths[number] + GAP for number in shared) - 1
     pieces: list[list[int]] = [[]]
-    left = width - used
+    remaining = width - used
     for number in range(keys, len(widths)):
         needed = widths[number] + GAP
-        if needed > left and pieces[-1]:
+        if needed > remaining and pieces[-1]:
             pieces.append([])
-            left = width - used
+            remaining = width - used
         pieces[-1].append(number)
-        left -= needed
+        remaining -= needed
     return [[*shared, *piece] for piece in pieces]
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a cell may wrap: long text with spaces. Intervals and names are shorter or have none."""
-    return len(text) > PROSE and text.count(" ") >= 3
+    """True if a cell may wrap: long text with spaces. Intervals are shorter, names have no spaces."""
+    return len(text) > PROSE_LENGTH and text.count(" ") >= 3
 
 
-def _narrowest(column: str) -> int:
-    """The width of a heading that wraps at its words."""
+def _heading_width(column: str) -> int:
+    """The minimum width of a heading, which wraps at words."""
     return max((len(word) for word in column.split()), default=0)
 
 
 def format_number(value: float | None, form: str) -> str:
-    """A number for people; a dash where there is none."""
+    """Format a number; a dash for None and NaN."""
     return "–" if value is None or not math.isfinite(value) else format(value, form)
 
 
 def format_interval(low: float | None, high: float | None, form: str) -> str:
-    """An interval for people; a dash where there is none, as of one row alone."""
+    """Format an interval; a dash if an end is undefined, as for a single row."""
     ends = format_number(low, form), format_number(high, form)
     return "–" if "–" in ends else f"[{ends[0]}, {ends[1]}]"
 
@@ -106,25 +106,25 @@ def console(width: int | None = None) -> Any:
 
 
 def echo_stderr(message: str) -> None:
-    """A line for people, on stderr."""
+    """Print a line on stderr."""
     typer.echo(message, err=True)
 
 
 def echo_notes(notes: Iterable[str]) -> None:
-    """What a reader should know about the data, on stderr: `note: …`, one to a line."""
+    """Print notes about the data on stderr: `note: …`, one per line."""
     for note in notes:
         echo_stderr(f"note: {note}")
 
 
 def print_metrics(metrics: Mapping[str, Any]) -> None:
-    """One measure to a line; what several networks reached, one below another."""
+    """Print one metric per line. A list continues on the following lines."""
     for name, value in metrics.items():
         lines = value if isinstance(value, list) else [value]
-        for number, one in enumerate(lines):
-            typer.echo(f"{name if number == 0 else '':>16}  {_written(one)}")
+        for number, line in enumerate(lines):
+            typer.echo(f"{name if number == 0 else '':>16}  {_format_value(line)}")
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_written(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_format_value(item)}" for name, item in value.items())
     return f"{value:.4f}" if isinstance(value, float) else str(value)

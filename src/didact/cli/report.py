@@ -1,4 +1,4 @@
-"""`didact report`: what a run found, as one page."""
+"""`didact report`: writes one HTML page about a comparison."""
 
 import time
 from pathlib import Path
@@ -39,8 +39,8 @@ class ReportConfig(Config):
 def report(config: ReportConfig, as_json: Json = False) -> None:
     """Write one HTML page about a comparison.
 
-    It shows which method teaches best, how sure that is, and all other results. The page opens offline and needs
-    neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add all other metrics and examples.
+    The page shows which method teaches best, with its confidence, and all other results. It opens offline and needs
+    neither the model nor the data. Run `didact compare` with `--eval-rows 200` to add other metrics and examples.
     """
     from didact.files.remote import is_url
     from didact.reports.build import report_sections, write_report
@@ -48,11 +48,11 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     from didact.results.comparison import Comparison
     from didact.results.study_analysis import StudyAnalysis
 
-    began = time.monotonic()
+    start = time.monotonic()
     comparison = Comparison.load(config.run)
     parts = report_sections(comparison, [StudyAnalysis.load(folder) for folder in config.study])
-    written = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
-    path = _uploaded(written, config.run) if config.out is None and is_url(config.run) else str(written)
+    page = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
+    path = _upload(page, config.run) if config.out is None and is_url(config.run) else str(page)
     verdict = verdict_of(comparison)
     if as_json:
         print_json(
@@ -60,7 +60,7 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
                 "out": path, "figures": None if config.figures is None else str(config.figures),
                 "level": verdict.level,
                 "best": verdict.best, "tied": list(verdict.tied), "text": verdict.text,
-                "seconds": time.monotonic() - began,
+                "seconds": time.monotonic() - start,
             }
         )  # fmt: skip
         return
@@ -69,8 +69,8 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     echo_stderr(f"\nThe page is {path}{charts}.")
 
 
-def _uploaded(page: Path, run: str) -> str:
-    """The URL of the page beside the run."""
+def _upload(page: Path, run: str) -> str:
+    """Upload the page to the URL of the run, and return its URL."""
     from didact.files.remote import RemoteFolder
     from didact.reports.build import FILE
 
@@ -78,5 +78,5 @@ def _uploaded(page: Path, run: str) -> str:
     try:
         store.upload(page, FILE)
     except RecordError as error:
-        raise RecordError(f"{error} Choose a file of this machine for the page (--out).") from None
+        raise RecordError(f"{error} Choose a local file for the page (--out).") from None
     return f"{store.url}/{FILE}"

@@ -1,4 +1,4 @@
-"""`didact sanity`: do explanations depend on the model, and can metrics be fooled?"""
+"""`didact sanity`: checks that explanations depend on the model, and that metrics cannot be fooled."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,9 +28,9 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
 
     from didact.evaluation.sanity import sanity as checked
 
-    loaded = inputs.open_data(config, seed=config.seed)
+    data = inputs.open_data(config, seed=config.seed)
     result = checked(
-        inputs.open_teacher(config), loaded, config.methods, checks=config.checks or None,
+        inputs.open_teacher(config), data, config.methods, checks=config.checks or None,
         classes=config.classes or None, progress=True, **config.pick("split", "rows", "seed", "epochs"),
     )  # fmt: skip
     if as_json:
@@ -40,37 +40,37 @@ def sanity(config: SanityConfig, as_json: Json = False) -> None:
 
 
 def _print(result: Sanity, methods: Sequence[str]) -> None:
-    for title, lines in (("weights drawn anew", result.weights), ("labels shuffled", result.labels)):
+    for title, lines in (("weights redrawn", result.weights), ("labels shuffled", result.labels)):
         if lines:
             _print_steps(title, lines, methods)
     if result.trivial:
         headings = ("metric", "trivial", "random", "difference", "95 % interval", "fooled")
-        print_table(headings, [_fooled(line) for line in result.trivial if line.rows])
+        print_table(headings, [_fooled_cells(line) for line in result.trivial if line.rows])
         typer.echo(
-            "Trivial explanations mark a place for each class. A metric that prefers them to random ones is fooled."
+            "Trivial explanations mark one position per class. A metric that prefers them to random ones is fooled."
         )
     for note in result.notes:
         echo_stderr(f"note: {note}")
 
 
 def _print_steps(title: str, lines: Sequence[SanityStep], methods: Sequence[str]) -> None:
-    """Steps down, methods across: how like the first explanations are, and how near to the rationales."""
+    """Print steps as rows and methods as columns: similarity to the original explanations, and to the rationales."""
     cells = {(line.step, line.method): line for line in lines}
-    known = any(line.roc_auc == line.roc_auc for line in lines)
+    has_truth = any(line.roc_auc == line.roc_auc for line in lines)
     rows = []
     for step in dict.fromkeys(line.step for line in lines):
-        rows.append([step, *(_step(cells[step, method], known) for method in methods)])
+        rows.append([step, *(_step_cell(cells[step, method], has_truth) for method in methods)])
     print_table((title, *methods), rows)
-    said = "Spearman's ρ of |scores| with those of the model as it is, mean over rows"
-    typer.echo(f"{said}{'; in brackets ROC-AUC against the rationales' if known else ''}.")
+    legend = "Spearman's ρ of |scores| with those of the unchanged model, mean over rows"
+    typer.echo(f"{legend}{'; in brackets ROC-AUC against the rationales' if has_truth else ''}.")
 
 
-def _step(line: SanityStep, known: bool) -> str:
+def _step_cell(line: SanityStep, has_truth: bool) -> str:
     similarity = format_number(line.similarity, ".2f")
-    return f"{similarity} ({format_number(line.roc_auc, '.2f')})" if known else similarity
+    return f"{similarity} ({format_number(line.roc_auc, '.2f')})" if has_truth else similarity
 
 
-def _fooled(line: FooledMetric) -> tuple[str, ...]:
+def _fooled_cells(line: FooledMetric) -> tuple[str, ...]:
     return (
         f"{line.metric} {'↑' if line.better == 'higher' else '↓'}",
         f"{line.trivial:.3f}",

@@ -1,4 +1,4 @@
-"""`didact study`: blind rankings, ratings and simulation studies with people. Here: make, serve and invite."""
+"""`didact study`: blind rankings, ratings and simulation studies with people. Commands new, serve and invite."""
 
 import shlex
 import sys
@@ -23,7 +23,7 @@ NEW: Final = (
     "didact study new --kind ranking --explanations lrp.parquet lime.parquet \\\n"
     "    --data reviews.csv --out runs/study"
 )
-SHOWN: Final = 20  # links that `serve` prints
+SHOWN: Final = 20  # maximum links that `serve` prints
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -44,8 +44,8 @@ app = typer.Typer(
 def new(config: StudyConfig, as_json: Json = False) -> None:
     """Make a study: choose rows and invite people.
 
-    Freezes what is shown and makes a link for each person. Browsers never receive the names of methods; their order is
-    shuffled for each person and row.
+    Freezes the rows and explanations, and makes a link for each person. Browsers never receive the names of methods;
+    their order is shuffled for each person and row.
     """
     inputs.check_study_extra()
     files = [*config.explanations, *config.more]
@@ -57,15 +57,15 @@ def new(config: StudyConfig, as_json: Json = False) -> None:
     data = inputs.data_for_files(config, config.split, seed=0)
     sets, notes = open_sets(files, data)
     echo_notes(notes)
-    maps = [item if isinstance(item, Explanations) else Explanations.load(item) for item in sets]
+    explanations = [source if isinstance(source, Explanations) else Explanations.load(source) for source in sets]
     if not config.about and sys.stdin.isatty() and not as_json:
-        config = config.with_fields(about=_ask_about(maps[0].task, maps[0].classes or data.classes))
-    create_study(maps, data, config, config.classes or None)
+        config = config.with_fields(about=_ask_about(explanations[0].task, explanations[0].classes or data.classes))
+    create_study(explanations, data, config, config.classes or None)
     _show_new(config, as_json=as_json)
 
 
 def _ask_about(task: str, classes: Sequence[str] | None) -> str:
-    """One sentence about the model, from the terminal; Enter takes the default."""
+    """Ask for one sentence about the model on the terminal. Enter takes the default."""
     from didact.study.about import default_about
 
     default = default_about(task, classes)
@@ -77,18 +77,18 @@ def _show_new(config: StudyConfig, *, as_json: bool) -> None:
     from didact.study.design import read_design
     from didact.study.links import serve_flags
 
-    facts = study_summary(config.out, read_design(config.out))
+    summary = study_summary(config.out, read_design(config.out))
     if as_json:
-        print_json(facts)
+        print_json(summary)
         return
-    answers = ", ".join(f"{count} {name!r}" for name, count in sorted((facts["answers"] or {}).items()))
-    wrong = "" if facts["errors"] is None else f"; the model is wrong about {facts['errors']}"
-    names = facts["cohorts"]
+    answers = ", ".join(f"{count} {name!r}" for name, count in sorted((summary["answers"] or {}).items()))
+    wrong = "" if summary["errors"] is None else f"; the model is wrong about {summary['errors']}"
+    names = summary["cohorts"]
     cohorts = f" in {len(names)} cohorts ({', '.join(names)})" if names else ""
-    typer.echo(f"{config.kind} of {len(facts['methods'])} methods: {', '.join(facts['methods'])}")
-    typer.echo(f"{facts['items']} items{f' ({answers})' if answers else ''}{wrong}")
-    typer.echo(f"{facts['people']} people{cohorts}; their links are in {facts['invites']}")
-    typer.echo(f"participants read: {facts['about']}")
+    typer.echo(f"{config.kind} of {len(summary['methods'])} methods: {', '.join(summary['methods'])}")
+    typer.echo(f"{summary['items']} items{f' ({answers})' if answers else ''}{wrong}")
+    typer.echo(f"{summary['people']} people{cohorts}; their links are in {summary['invites']}")
+    typer.echo(f"participants read: {summary['about']}")
     echo_stderr(f"Serve it with: {shlex.join(['didact', 'study', 'serve', str(config.out), *serve_flags(config.url)])}")
 
 
@@ -97,13 +97,13 @@ def _show_new(config: StudyConfig, *, as_json: bool) -> None:
 def serve(config: ServeConfig) -> None:
     """Serve the pages of a study, and print the links.
 
-    Runs until it is stopped (Ctrl-C). Stopping loses nothing: every answer is on disk before the page confirms it.
+    Runs until you stop it (Ctrl-C). Stopping loses nothing: the page confirms an answer only when it is on disk.
     """
     inputs.check_study_extra()
     from didact.study.serve import serve as run
 
     _, answers = inputs.open_study(config)
-    invited, synthetic = _invited(answers, config.folder), sum(one.is_synthetic for one in answers.people())
+    invited, synthetic = _invited(answers, config.folder), sum(person.is_synthetic for person in answers.people())
     answers.close()
 
     def ready(address: str) -> None:
@@ -111,15 +111,15 @@ def serve(config: ServeConfig) -> None:
         _print_links(config, f"{address}{config.root}", invited)
         if synthetic:
             echo_stderr(
-                f"warning: {synthetic} synthetic people have answered this study (didact study simulate). Their "
-                "answers would be analysed together with those of real people. Make a new study for real people."
+                f"warning: {synthetic} synthetic people have answered this study (didact study simulate). The analysis "
+                "would mix their answers with those of real people. Make a new study for real people."
             )
 
     run(config, ready=ready)
 
 
 def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitation]") -> None:
-    """The links on a terminal. They let people in: a log file or a journal is told only where they are."""
+    """Print the links, but only on a terminal. They give access, so a log gets only the path of their file."""
     from didact.study.auth import read_keys, write_private
     from didact.study.design import person_name
     from didact.study.links import INVITES, ORGANISER, is_loopback, links_for
@@ -142,7 +142,7 @@ def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitatio
             echo_stderr(
                 f"The organiser's link is in {folder / ORGANISER}, those of participants in {folder / INVITES}."
             )
-        except RecordError as error:  # a folder that is only read, with the answers in another database
+        except RecordError as error:  # a read-only folder, with the answers in another database
             echo_stderr(f"warning: {error} The organiser's link is printed if you serve the study from a terminal.")
     if links.warning:
         echo_stderr(f"warning: {links.warning}")
@@ -163,7 +163,7 @@ def _print_links(config: ServeConfig, address: str, invited: "Sequence[Invitatio
 def invite(config: InviteConfig, as_json: Json = False) -> None:
     """Print the links of all people, and invite more.
 
-    Rewrites invites.csv, with --url for another address.
+    Also rewrites invites.csv. Use --url if the address of the study has changed.
     """
     design, answers = inputs.open_study(config)
     from didact.study.auth import read_keys, write_private
@@ -176,7 +176,7 @@ def invite(config: InviteConfig, as_json: Json = False) -> None:
     names = config.names
     if len(names) > config.more:
         raise OptionError(
-            f"--names has {len(names)} names, and {config.more} people are invited. Give --more {len(names)}."
+            f"--names has {len(names)} names, but --more invites {config.more} people. Give --more {len(names)}."
         )
     if config.more:
         first = answers.next_number()
@@ -201,4 +201,4 @@ def _invited(answers: "AnswerStore", folder: Path) -> "list[Invitation]":
     return invitations(read_keys(folder), [person.number for person in people])
 
 
-app.add_typer(study_answers.app)  # without a name: its commands are among these
+app.add_typer(study_answers.app)  # without a name, so its commands join these

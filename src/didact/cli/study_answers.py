@@ -1,4 +1,4 @@
-"""`didact study`, once people answer: status, close, simulate, analyze, export and erase."""
+"""`didact study`: commands for the answers: status, close, simulate, analyze, export and erase."""
 
 import typer
 
@@ -17,24 +17,24 @@ from didact.study.config import (
     SimulateConfig,
 )
 
-app = typer.Typer()  # its commands are among those of `didact study`
+app = typer.Typer()  # its commands join those of `didact study`
 
 
 @command(app, "status", "didact study status runs/study", "didact study status runs/study --json")
 @configured(FolderOptions)
 def status(config: FolderOptions, as_json: Json = False) -> None:
-    """Show progress, time per page, and answers that look odd."""
+    """Show progress, time per page, and suspicious answers."""
     design, answers = inputs.open_study(config)
     from didact.study.progress import overview
 
-    found = overview(design, answers) | {"is_closed": answers.is_closed}
+    progress = overview(design, answers) | {"is_closed": answers.is_closed}
     if as_json:
-        print_json(found)
+        print_json(progress)
         return
-    counts = found["counts"]
+    counts = progress["counts"]
     typer.echo(
-        f"{counts['answers']:,} answers, {found['progress']:.0%} of all; {counts['finished']} of {counts['people']} "
-        f"people have finished; the study is {'closed' if found['is_closed'] else 'open'}."
+        f"{counts['answers']:,} answers, {progress['progress']:.0%} of all; {counts['finished']} of "
+        f"{counts['people']} people have finished; the study is {'closed' if progress['is_closed'] else 'open'}."
     )
     rows = [
         (
@@ -44,9 +44,9 @@ def status(config: FolderOptions, as_json: Json = False) -> None:
             format_number(row["median_seconds"], ".1f"),
             "; ".join(row["flags"]),
         )
-        for row in found["rows"]
+        for row in progress["rows"]
     ]
-    print_table(["person", "cohort", "answered", "seconds a page", "odd"], rows)
+    print_table(["person", "cohort", "answered", "seconds per page", "suspicious"], rows)
 
 
 @command(app, "close", "didact study close runs/study", "didact study close runs/study --open")
@@ -66,9 +66,10 @@ def close(config: CloseConfig) -> None:
 )
 @configured(SimulateConfig)
 def simulate(config: SimulateConfig) -> None:
-    """Fill a study with synthetic people of known preferences.
+    """Fill a study with answers of synthetic people.
 
-    Use it to plan the size of a study and to try its analysis. Refuses a study that real people have answered.
+    You set their preferences. Use it to plan the size of a study and to try its analysis. Refuses a study that real
+    people have answered.
     """
     design, answers = inputs.open_study(config)
     from didact.study.synthetic_annotators import simulate_answers
@@ -76,17 +77,17 @@ def simulate(config: SimulateConfig) -> None:
     real = sum(not answer.is_synthetic for answer in answers.read())
     if real:
         raise OptionError(
-            f"{config.folder} holds {real} answers of real people, and synthetic ones would be mixed with them. Make "
-            "another study with the same options, and simulate there."
+            f"{config.folder} holds {real} answers of real people, which synthetic answers must not join. Make another "
+            "study with the same options, and simulate there."
         )
-    made = simulate_answers(
+    simulated_answers = simulate_answers(
         design, people=config.people or design.people * len(design.cohorts), first=answers.next_number(),
         **config.pick("worths", "accuracies", "means", "ties", "spread", "item_spread", "seed"),
     )  # fmt: skip
-    answers.add_synthetic(design, made)
+    answers.add_synthetic(design, simulated_answers)
     echo_stderr(
-        f"{len({answer.person for answer in made})} synthetic people gave {len(made):,} answers. "
-        f"Read them with: didact study analyze {config.folder}"
+        f"{len({answer.person for answer in simulated_answers})} synthetic people gave "
+        f"{len(simulated_answers):,} answers. Read them with: didact study analyze {config.folder}"
     )
 
 
@@ -100,8 +101,8 @@ def simulate(config: SimulateConfig) -> None:
 def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
     """Analyse the answers: which explanations people prefer or use.
 
-    Shows the order of the methods, how sure it is, and how far people agree. Writes analysis.json and analysis.html
-    into the folder of the study. `didact report RUN --study STUDY` adds them to the report of a run.
+    Shows the order of the methods, its confidence, and how far people agree. Writes analysis.json and analysis.html to
+    the folder of the study. `didact report RUN --study STUDY` adds the analysis to the report of a run.
     """
     inputs.check_study_extra()
     from didact.reports.build import study_page
@@ -138,14 +139,14 @@ def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
 def export(config: ExportConfig) -> None:
     """Write all answers to a file.
 
-    One line for each method that was judged.
+    The file has one line per answer and judged method.
     """
     from didact.study.export import FORMATS, export_answers
 
     out = config.out
     kind = out.suffix.removeprefix(".")
     if kind not in FORMATS:
-        raise OptionError(f"Answers are exported as {', '.join(FORMATS)}, by the name of the file, not {out.name!r}.")
+        raise OptionError(f"The name of the file must end in one of {', '.join(FORMATS)}, got {out.name!r}.")
     check_new_file(out, overwrite=config.overwrite)
     design, answers = inputs.open_study(config)
     names = {person.id: person.name for person in answers.people()} if config.names else None
@@ -166,9 +167,9 @@ def erase(config: EraseConfig) -> None:
 
     person = config.person
     number = person_number(answers.people(), person)
-    if not config.yes and not typer.confirm(f"Remove all {answers.done(number)} answers of {person} for good?"):
+    if not config.yes and not typer.confirm(f"Permanently remove all {answers.done(number)} answers of {person}?"):
         raise typer.Exit(1)
     removed = answers.erase(number)
     echo_stderr(
-        f"{removed} answers of {person} are removed. Analyses and exports made before still hold them: make them anew."
+        f"{removed} answers of {person} are removed. Earlier analyses and exports still contain them: run these again."
     )

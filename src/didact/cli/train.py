@@ -1,4 +1,4 @@
-"""`didact train`: a teacher from a data set."""
+"""`didact train`: trains a model on a data set."""
 
 import time
 from pathlib import Path
@@ -19,24 +19,24 @@ EXAMPLES: Final = (
 def train(config: TrainConfig, as_json: Json = False) -> None:
     """Train a model of your own on a data set.
 
-    Trains on the split teach, chooses the epoch on dev, measures on test, and saves everything in a folder.
+    Trains on the split teach, chooses the best epoch on dev, evaluates on test, and saves the model in a folder.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     import torch
 
     from didact.learning.train import train_teacher
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    loaded = inputs.open_data(config, seed=config.seed)
-    folder = config.out or Path("runs") / f"teacher-{loaded.name.replace('/', '-')}"
+    data = inputs.open_data(config, seed=config.seed)
+    folder = config.out or Path("runs") / f"teacher-{data.name.replace('/', '-')}"
     training = config.pick("epochs", "batch_size", "learning_rate", "weight_decay", "warmup", "clip", "patience")
     loading = config.pick("max_length", "truncate", "device", "precision", "revision", "trust_remote_code")
-    teacher = train_teacher(loaded, config.model, out=folder, **config.pick("overwrite", "seed"), **training, **loading)
-    seconds = round(time.monotonic() - began, 1)
+    teacher = train_teacher(data, config.model, out=folder, **config.pick("overwrite", "seed"), **training, **loading)
+    seconds = round(time.monotonic() - start, 1)
     metrics = teacher.record["metrics"]
     if as_json:
         print_json({"out": str(folder), "metrics": metrics, "seconds": seconds})
         return
     print_metrics(metrics)
-    echo_stderr(f"Kept in {folder} after {seconds:.0f} s. Open it with didact.load_teacher({str(folder)!r}).")
+    echo_stderr(f"Saved in {folder} after {seconds:.0f} s. Load it with didact.load_teacher({str(folder)!r}).")

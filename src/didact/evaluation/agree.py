@@ -1,6 +1,6 @@
-"""One call tells how far explanation methods agree with one another, over rows, teachers and seeds.
+"""`didact.agree`: measures how far explanation methods agree, over rows, teachers and seeds.
 
-No torch, unless a teacher is asked (`prediction`).
+Needs torch only for measures that run the teacher (`prediction`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,10 @@ from didact.results.agreement import Agreement
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import is_explanations_parquet
 
-if TYPE_CHECKING:  # torch is imported only where a teacher is asked
+if TYPE_CHECKING:  # torch is imported only where the teacher runs
     from didact.metrics.probe import Probe
 
-SINGLE_GROUP: Final = "all"  # the name of the one group of everything
+SINGLE_GROUP: Final = "all"  # the name of the group that contains all sets
 
 
 def agree(
@@ -35,19 +35,19 @@ def agree(
     data: Any = None,
     batch_size: int = 64,
 ) -> Agreement:
-    """How far methods agree about the same rows, all pairs of them.
+    """Measure how far methods agree about the same rows, for every pair of methods.
 
-    `explanations` are sets or files of them (of other tools, too, which are read onto `data`: a data set, its name, or
-    rows); rows are matched by id. `measure` is one of kendall, spearman, pearson, weighted_tau,
-    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by`: `size` compares scores without
-    their signs, `signed` as they are; `auto` is `size` for all but `sign` and `prediction`. `level="word"`
-    joins the pieces of words first, so that models with other tokenizers can be compared. `prediction` asks the
-    `teacher` that was explained (a teacher, a folder, a hub name) what it predicts from the units that methods choose,
-    `batch_size` altered rows at a time.
+    `explanations` are `Explanations` or files of them; rows are matched by id. Files of other tools are read with
+    `data`: a data set, its name, or rows. `measure` is one of kendall, spearman, pearson, weighted_tau,
+    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by="size"` compares absolute scores,
+    `by="signed"` scores with their signs; `auto` is `size`, except for `sign` and `prediction`. `level="word"` joins
+    the pieces of words first, so that models with different tokenizers can be compared. `prediction` runs the
+    `teacher` that was explained (a teacher, a folder or a hub name) on the units that methods choose, `batch_size`
+    perturbed rows at a time.
 
-    Methods are compared within a group and rows of all groups are pooled. By default a group is what explains one
-    teacher on one task: give the explanations of several seeds, and their rows are pooled. `groups` names a group for
-    each set instead; `groups="all"` compares everything with everything.
+    Methods are compared within a group, and the rows of all groups are pooled. By default, a group has the sets that
+    explain one teacher on one task: pass the explanations of several seeds to pool their rows. `groups` names a group
+    for each set instead; `groups="all"` compares all sets with each other.
     """
     return agreements(
         explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, data=data, batch_size=batch_size
@@ -65,171 +65,200 @@ def agreements(
     data: Any = None,
     batch_size: int = 64,
 ) -> list[Agreement]:
-    """`agree` for several measures: sets are read and matched once."""
-    asked = check_measures(measures, by=by, level=level, has_teacher=teacher is not None)
-    given = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
-    if len(given) < 2:
-        raise ShapeError(f"Agreement is between methods: give at least two explanations, not {len(given)}.")
-    check_sets(given)
-    read, said = _opened(given, data, teacher)
-    sets = [ExplanationSet.of(one, level) for one in read]
-    parts = {name: match_rows(part) for name, part in label_sets(_grouped(sets, groups)).items()}
-    methods = tuple(dict.fromkeys(label for part in parts.values() for label in part))
-    unsigned = list(dict.fromkeys(one.maps.method for one in sets if one.maps.kind != "signed"))
-    notes = {"size": (*said, *_notes(parts))}
+    """Run `agree` for several measures, but read and match the sets once."""
+    specs = check_measures(measures, by=by, level=level, has_teacher=teacher is not None)
+    sources = [explanations] if isinstance(explanations, str | Path | Explanations) else list(explanations)
+    if len(sources) < 2:
+        raise ShapeError(f"Agreement compares methods: give at least two explanations, got {len(sources)}.")
+    check_sets(sources)
+    opened, import_notes = _open(sources, data, teacher)
+    sets = [ExplanationSet.of(source, level) for source in opened]
+    matched = {name: match_rows(group) for name, group in label_sets(_grouped(sets, groups)).items()}
+    methods = tuple(dict.fromkeys(label for group in matched.values() for label in group))
+    unsigned = list(dict.fromkeys(item.explanations.method for item in sets if item.explanations.kind != "signed"))
+    notes = {"size": (*import_notes, *_notes(matched))}
     notes["signed"] = (*notes["size"], *([f"Without signs: {', '.join(unsigned)}."] if unsigned else []))
-    firsts = [(name, next(iter(part.values()))) for name, part in parts.items()]
+    first_sets = [(name, next(iter(group.values()))) for name, group in matched.items()]
     common: dict[str, Any] = {
         "methods": methods,
-        "level": "word" if all(one.maps.options.get("level") == "word" for one in sets) else "token",
-        "present": np.concatenate([[[label in parts[name] for label in methods]] * len(maps) for name, maps in firsts]),
-        "ids": tuple(row for _, maps in firsts for row in maps.ids),
-        "tasks": tuple(maps.task for _, maps in firsts for _ in maps.ids),
-        "groups": tuple(name for name, maps in firsts for _ in maps.ids),
-        "lengths": np.concatenate([np.diff(maps.bounds) for _, maps in firsts]),
+        "level": "word" if all(item.explanations.options.get("level") == "word" for item in sets) else "token",
+        "present": np.concatenate(
+            [[[label in matched[name] for label in methods]] * len(first) for name, first in first_sets]
+        ),
+        "ids": tuple(row for _, first in first_sets for row in first.ids),
+        "tasks": tuple(first.task for _, first in first_sets for _ in first.ids),
+        "groups": tuple(name for name, first in first_sets for _ in first.ids),
+        "lengths": np.concatenate([np.diff(first.bounds) for _, first in first_sets]),
     }
-    found = []
-    for spec, kind in asked:
+    results = []
+    for spec, kind in specs:
         entry = AGREEMENT[spec.name]
-        probes = _probes(parts, spec, teacher, batch_size) if entry.needs_teacher else {}
-        values = [_values(part, methods, spec, by, probes.get(name)) for name, part in parts.items()]
-        told = tuple(dict.fromkeys(note for name, one in probes.items() for note in _asked(one, parts[name])))
-        measured = Agreement(
+        probes = _probes(matched, spec, teacher, batch_size) if entry.needs_teacher else {}
+        values = [_values(group, methods, spec, by, probes.get(name)) for name, group in matched.items()]
+        probe_notes = tuple(
+            dict.fromkeys(note for name, probe in probes.items() for note in _probe_notes(probe, matched[name]))
+        )
+        result = Agreement(
             measure=str(spec), by=kind, values=np.concatenate(values), description=entry.about,
-            undefined=entry.undefined, lowest=float(entry.bounds[0]), notes=(*notes[kind], *told), **common,
+            undefined=entry.undefined, lowest=float(entry.bounds[0]), notes=(*notes[kind], *probe_notes), **common,
         )  # fmt: skip
-        found.append(measured)
-    return found
+        results.append(result)
+    return results
 
 
 def check_measures(
     measures: Sequence[str], *, by: str = "auto", level: str | None = None, has_teacher: bool = False
 ) -> list[tuple[Spec, str]]:
-    """Each measure with what it compares (`signed` or `size`), if all that is asked for is known and at hand."""
+    """Parse each measure and choose what it compares (`signed` or `size`).
+
+    Raises `OptionError` for an unknown measure or level, and for a measure that needs a teacher if none is passed.
+    """
     if level not in (None, *LEVELS):
-        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+        raise OptionError(f"level must be 'token' or 'word', got {level!r}.")
     if not measures:
-        raise OptionError("Name a measure of agreement: kendall.")
-    asked = [(spec, resolve_by(spec, by)) for spec in map(parse_measure, measures)]
-    for spec, _ in asked:
+        raise OptionError("Name at least one agreement measure, such as kendall.")
+    specs = [(spec, resolve_by(spec, by)) for spec in map(parse_measure, measures)]
+    for spec, _ in specs:
         if AGREEMENT[spec.name].needs_teacher and not has_teacher:
             raise OptionError(missing_teacher_message(spec))
-    return asked
+    return specs
 
 
-def _opened(given: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any], list[str]]:
-    """The sets, files of other tools among them, and what must be told of these. Only they need data, or torch."""
-    if all(isinstance(one, Explanations) or is_explanations_parquet(Path(one)) for one in given):
-        return given, []
+def _open(sources: Sequence[Any], data: Any, teacher: Any) -> tuple[Sequence[Any], list[str]]:
+    """Read files of other tools, which needs the data and torch. Also returns warnings about them."""
+    if all(isinstance(source, Explanations) or is_explanations_parquet(Path(source)) for source in sources):
+        return sources, []
     from didact.data.load import load_data
     from didact.explaining.read_explanations import open_sets
     from didact.models.load import load_teacher
 
     loaded = load_data(data) if isinstance(data, str | Path) else data
-    return open_sets(given, loaded, None if teacher is None else load_teacher(teacher))
+    return open_sets(sources, loaded, None if teacher is None else load_teacher(teacher))
 
 
 def _values(
-    part: Mapping[str, Explanations], methods: Sequence[str], spec: Spec, by: str, probe: "Probe | None"
+    group: Mapping[str, Explanations], methods: Sequence[str], spec: Spec, by: str, probe: "Probe | None"
 ) -> Float[np.ndarray, "row method method"]:
-    """The measure on a group's rows; NaN for methods that it does not have."""
-    own = agreement(list(part.values()), spec, by=by, names=list(part), probe=probe)
-    found = np.full((len(own), len(methods), len(methods)), np.nan)
-    places = [methods.index(label) for label in part]
-    found[np.ix_(range(len(own)), places, places)] = own
-    return found
+    """The measure on the rows of a group; NaN for methods that the group lacks."""
+    group_values = agreement(list(group.values()), spec, by=by, names=list(group), probe=probe)
+    values = np.full((len(group_values), len(methods), len(methods)), np.nan)
+    indices = [methods.index(label) for label in group]
+    values[np.ix_(range(len(group_values)), indices, indices)] = group_values
+    return values
 
 
 def _probes(
-    parts: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any, batch_size: int
+    groups: Mapping[str, Mapping[str, Explanations]], spec: Spec, teacher: Any, batch_size: int
 ) -> "dict[str, Probe]":
-    """The teacher, ready to be asked about the rows of each group."""
+    """A probe of the teacher for the rows of each group."""
     from didact.models.load import load_teacher
 
-    teachers = {(maps.teacher, maps.fingerprints.get("teacher")) for part in parts.values() for maps in part.values()}
-    if len(parts) > 1 and len(teachers) > 1:
+    teachers = {
+        (explanations.teacher, explanations.fingerprints.get("teacher"))
+        for group in groups.values()
+        for explanations in group.values()
+    }
+    if len(groups) > 1 and len(teachers) > 1:
         raise OptionError(
-            f"Measure {str(spec)!r} asks the one teacher that was explained, and these sets explain {len(teachers)}, "
-            f"in the groups {', '.join(parts)}. Compare the sets of one teacher at a time."
+            f"Measure {str(spec)!r} runs the teacher that was explained, but these sets explain {len(teachers)} "
+            f"teachers, in the groups {', '.join(groups)}. Compare the sets of one teacher at a time."
         )
-    asks, known = AGREEMENT.load(spec.name)(**spec.options), load_teacher(teacher)
-    return {name: asks.probe(known, next(iter(part.values())), batch_size=batch_size) for name, part in parts.items()}
+    measure, loaded_teacher = AGREEMENT.load(spec.name)(**spec.options), load_teacher(teacher)
+    return {
+        name: measure.probe(loaded_teacher, next(iter(group.values())), batch_size=batch_size)
+        for name, group in groups.items()
+    }
 
 
-def _asked(probe: "Probe", part: Mapping[str, Explanations]) -> list[str]:
-    """How the teacher was asked, and whether it is the one that was explained."""
+def _probe_notes(probe: "Probe", group: Mapping[str, Explanations]) -> list[str]:
+    """How units were removed, and whether the teacher is the one that was explained."""
     from didact.core.fingerprint import cached_fingerprint
 
-    said = [f"What is taken away is {probe.masked.description}."]
-    marks = {maps.fingerprints["teacher"] for maps in part.values() if "teacher" in maps.fingerprints}
-    if (known := cached_fingerprint(probe.teacher)) is not None and marks - {known}:
-        said.append(f"The teacher that was asked, {probe.teacher.name}, is not the one that was explained.")
-    return said
+    notes = [f"Removed units are {probe.masked.description}."]
+    explained = {
+        explanations.fingerprints["teacher"]
+        for explanations in group.values()
+        if "teacher" in explanations.fingerprints
+    }
+    if (fingerprint := cached_fingerprint(probe.teacher)) is not None and explained - {fingerprint}:
+        notes.append(f"The teacher of this measure, {probe.teacher.name}, is not the one that was explained.")
+    return notes
 
 
-# -- which sets belong together, and what they are called -------------------------------------------------------------
+# -- groups of sets, and their names -------------------------------------------------------------
 
 
 def _grouped(sets: Sequence[ExplanationSet], groups: str | Sequence[str] | None) -> dict[str, list[ExplanationSet]]:
-    """Sets by the name of their group: what explains one teacher on one task, unless told otherwise."""
+    """Sets by the name of their group. By default, a group explains one teacher on one task."""
     if isinstance(groups, str):
         groups = [groups] * len(sets)
     if groups is None:
-        names = _teachers(sets)
+        names = _default_groups(sets)
     elif len(groups) == len(sets):
         names = [str(name) for name in groups]
     else:
-        raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} names of groups, not {len(groups)}.")
-    found: dict[str, list[ExplanationSet]] = {}
-    for one, name in zip(sets, names, strict=True):
-        found.setdefault(name, []).append(one)
-    for name, part in found.items():
-        if len(part) < 2:
+        raise OptionError(f"{len(sets)} sets of explanations need {len(sets)} group names, got {len(groups)}.")
+    grouped: dict[str, list[ExplanationSet]] = {}
+    for item, name in zip(sets, names, strict=True):
+        grouped.setdefault(name, []).append(item)
+    for name, group in grouped.items():
+        if len(group) < 2:
             raise ShapeError(
-                f"{part[0].maps!r} is the only set of group {name!r}, so there is nothing to compare it with; the "
-                f"groups are {', '.join(found)}. A group is what explains one teacher on one task. To compare across "
-                f"them, say groups={SINGLE_GROUP!r} (--together)."
+                f"{group[0].explanations!r} is the only set in group {name!r}, so there is nothing to compare it with. "
+                f"The groups are {', '.join(grouped)}; each explains one teacher on one task. To compare across "
+                f"groups, use groups={SINGLE_GROUP!r} (--together)."
             )
-    return found
+    return grouped
 
 
-def _teachers(sets: Sequence[ExplanationSet]) -> list[str]:
-    """The teacher of each set, with its task or fingerprint where names alone do not tell teachers apart.
+def _default_groups(sets: Sequence[ExplanationSet]) -> list[str]:
+    """The teacher of each set, with its task or fingerprint where the name is ambiguous.
 
-    A set of another tool that does not tell whose it is goes with the one teacher that the others of its task explain.
+    A set of another tool without a teacher joins the group of its task, if there is exactly one.
     """
-    keys = [(one.maps.teacher, one.maps.task, one.maps.fingerprints.get("teacher", "")) for one in sets]
-    for place, (name, task, mark) in enumerate(keys):
-        others = {key for key in keys if key[1] == task and any((key[0], key[2]))}
-        if not name and not mark and len(others) == 1:
-            keys[place] = others.pop()
+    keys = [
+        (item.explanations.teacher, item.explanations.task, item.explanations.fingerprints.get("teacher", ""))
+        for item in sets
+    ]
+    for index, (name, task, fingerprint) in enumerate(keys):
+        candidates = {key for key in keys if key[1] == task and any((key[0], key[2]))}
+        if not name and not fingerprint and len(candidates) == 1:
+            keys[index] = candidates.pop()
     names = []
-    for teacher, task, mark in keys:
+    for teacher, task, fingerprint in keys:
         namesakes = [key for key in keys if key[0] == teacher]
-        parts = [teacher or "unnamed"]
-        parts += [task] if any(key[1] != task for key in namesakes) else []
-        parts += [mark[:8] or "unmarked"] if any(key[1] == task and key[2] != mark for key in namesakes) else []
-        names.append(", ".join(parts))
+        label_parts = [teacher or "unnamed"]
+        label_parts += [task] if any(key[1] != task for key in namesakes) else []
+        label_parts += (
+            [fingerprint[:8] or "unmarked"]
+            if any(key[1] == task and key[2] != fingerprint for key in namesakes)
+            else []
+        )
+        names.append(", ".join(label_parts))
     return names
 
 
 def _notes(groups: Mapping[str, Mapping[str, Explanations]]) -> tuple[str, ...]:
-    """What a reader would not guess: other targets, other options under one name, methods missing from a group."""
-    said = []
-    targets = [zip(*(maps.targets for maps in part.values()), strict=True) for part in groups.values()]
-    other = sum(len(set(told) - {""}) > 1 for rows in targets for told in rows)
-    if other:
-        said.append(f"Not all methods explain the same target: rows in which they differ: {other:,}.")
-    unknown = [label for part in groups.values() for label, maps in part.items() if not all(maps.targets)]
-    if unknown and any(any(maps.targets) for part in groups.values() for maps in part.values()):
-        said.append(
-            f"Target unknown: {', '.join(dict.fromkeys(unknown))}. It is taken to be that of the other methods; read "
+    """Notes about different targets, different options under one name, and methods missing from a group."""
+    notes = []
+    targets = [
+        zip(*(explanations.targets for explanations in group.values()), strict=True) for group in groups.values()
+    ]
+    differing = sum(len(set(row_targets) - {""}) > 1 for rows in targets for row_targets in rows)
+    if differing:
+        notes.append(f"Not all methods explain the same target. Rows with different targets: {differing:,}.")
+    unknown = [
+        label for group in groups.values() for label, explanations in group.items() if not all(explanations.targets)
+    ]
+    if unknown and any(any(explanations.targets) for group in groups.values() for explanations in group.values()):
+        notes.append(
+            f"Target unknown: {', '.join(dict.fromkeys(unknown))}. It is assumed to be that of the other methods. Read "
             "the scores with teacher= or target= to set it."
         )
-    for label in dict.fromkeys(label for part in groups.values() for label in part):
-        several = [part[label] for part in groups.values() if label in part]
-        if any(maps.options != several[0].options for maps in several):
-            said.append(f"{label!r} has other options in other groups.")
-        if len(several) < len(groups):
-            said.append(f"{label!r} is in {len(several)} of {len(groups)} groups.")
-    return tuple(said)
+    for label in dict.fromkeys(label for group in groups.values() for label in group):
+        sets = [group[label] for group in groups.values() if label in group]
+        if any(explanations.options != sets[0].options for explanations in sets):
+            notes.append(f"{label!r} has different options in different groups.")
+        if len(sets) < len(groups):
+            notes.append(f"{label!r} is in {len(sets)} of {len(groups)} groups.")
+    return tuple(notes)

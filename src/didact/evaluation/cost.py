@@ -1,4 +1,4 @@
-"""What explaining costs: passes through the model, seconds, memory."""
+"""Measures the cost of methods: passes through the model, seconds and memory."""
 
 import contextlib
 import ctypes
@@ -33,24 +33,24 @@ def cost_of(
     batch_size: int | None = None,
     classes: Sequence[str] | None = None,
 ) -> list[Cost]:
-    """Explain the rows with each method, and count. A row is explained before, so that nothing is loaded meanwhile.
+    """Measure the cost per row of each method. One row is explained first, so that loading is not counted.
 
     `classes` names the data's classes in the teacher's order, where names differ and gold labels are explained.
     """
-    known: Teacher = load_teacher(teacher)
-    rows = labelled_rows(known, data, rows_for(known, data), classes=classes, required=explains_gold_label(*methods))
-    found = []
+    loaded: Teacher = load_teacher(teacher)
+    rows = labelled_rows(loaded, data, rows_for(loaded, data), classes=classes, required=explains_gold_label(*methods))
+    costs = []
     for method in methods:
         with ignore_score_warnings():
-            explain(known, rows[:1], method, background_rows=rows, batch_size=batch_size)
-        with ignore_score_warnings(), _counting(known) as passes, _watching(known) as peak:
-            began = time.perf_counter()
-            explain(known, rows, method, background_rows=rows, batch_size=batch_size)
-            spent = time.perf_counter() - began
+            explain(loaded, rows[:1], method, background_rows=rows, batch_size=batch_size)
+        with ignore_score_warnings(), _counting_passes(loaded) as passes, _watching_memory(loaded) as peak:
+            start = time.perf_counter()
+            explain(loaded, rows, method, background_rows=rows, batch_size=batch_size)
+            seconds = time.perf_counter() - start
         count = len(rows)
-        memory = None if peak.extra is None else peak.extra / 1e6
-        found.append(Cost(str(method), passes.forward / count, passes.backward / count, spent / count, memory, count))
-    return found
+        memory = None if peak.above_idle is None else peak.above_idle / 1e6
+        costs.append(Cost(str(method), passes.forward / count, passes.backward / count, seconds / count, memory, count))
+    return costs
 
 
 @dataclass
@@ -60,44 +60,44 @@ class _Passes:
 
 
 @contextlib.contextmanager
-def _counting(teacher: Teacher) -> Iterator[_Passes]:
-    """Counts rows while they pass through the teacher, and gradients while they come back."""
-    found = _Passes()
-    is_open = isinstance(teacher, Differentiable)
-    name = "run" if is_open else "predict"
-    own = getattr(teacher, name)
+def _counting_passes(teacher: Teacher) -> Iterator[_Passes]:
+    """Count the rows of forward and backward passes through the teacher."""
+    passes = _Passes()
+    is_differentiable = isinstance(teacher, Differentiable)
+    name = "run" if is_differentiable else "predict"
+    original = getattr(teacher, name)
 
-    def back(_: torch.Tensor, rows: int) -> None:
-        found.backward += rows
+    def count_backward(_: torch.Tensor, rows: int) -> None:
+        passes.backward += rows
 
-    def counted(first: Any, *others: Any, run: Any = own, **options: Any) -> Any:
+    def run_and_count(first: Any, *others: Any, run: Any = original, **options: Any) -> Any:
         answer = run(first, *others, **options)
-        found.forward += len(first)
-        if is_open and answer.logits.requires_grad:
-            answer.logits.register_hook(lambda slope: back(slope, len(first)))
+        passes.forward += len(first)
+        if is_differentiable and answer.logits.requires_grad:
+            answer.logits.register_hook(lambda gradient: count_backward(gradient, len(first)))
         return answer
 
-    def counted_run(model: Teacher, *args: Any, **options: Any) -> Any:
-        return counted(*args, run=MethodType(getattr(type(model), name), model), **options)
+    def counting_method(model: Teacher, *args: Any, **options: Any) -> Any:
+        return run_and_count(*args, run=MethodType(getattr(type(model), name), model), **options)
 
-    # A method is bound to the copy of the model that explains; a function would go on calling the original.
-    object.__setattr__(teacher, name, MethodType(counted_run, teacher))
+    # A bound method follows copies of the model; a plain function would still call the original.
+    object.__setattr__(teacher, name, MethodType(counting_method, teacher))
     try:
-        yield found
+        yield passes
     finally:
-        object.__delattr__(teacher, name)  # the class's own again
+        object.__delattr__(teacher, name)  # restores the method of the class
 
 
-class _Peak:
-    """The most memory that the process held, looked at every few milliseconds; exact on a GPU. None if unknown."""
+class _PeakMemory:
+    """Peak memory of the process, sampled every 5 ms; exact on a GPU. None if unknown."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.rest = self._held()
-        self.most = self.rest
-        self._over = threading.Event()
+        self.idle = self._used_memory()
+        self.highest = self.idle
+        self._stopped = threading.Event()
 
-    def _held(self) -> int | None:
+    def _used_memory(self) -> int | None:
         if self.device.type == "cuda":
             return int(torch.cuda.memory_allocated(self.device))
         if not _STATUS.is_file():
@@ -105,30 +105,30 @@ class _Peak:
         return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")  # pages of 4, 16 or 64 KB
 
     @property
-    def extra(self) -> int | None:
-        return None if self.most is None or self.rest is None else max(self.most - self.rest, 0)
+    def above_idle(self) -> int | None:
+        return None if self.highest is None or self.idle is None else max(self.highest - self.idle, 0)
 
     def watch(self) -> None:
-        while not self._over.wait(0.005):
-            held = self._held()
-            self.most = held if self.most is None or held is None else max(self.most, held)
+        while not self._stopped.wait(0.005):
+            used = self._used_memory()
+            self.highest = used if self.highest is None or used is None else max(self.highest, used)
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         if self.device.type == "cuda":
-            self.most = int(torch.cuda.max_memory_allocated(self.device))
+            self.highest = int(torch.cuda.max_memory_allocated(self.device))
 
 
 @contextlib.contextmanager
-def _watching(teacher: Teacher) -> Iterator[_Peak]:
+def _watching_memory(teacher: Teacher) -> Iterator[_PeakMemory]:
     device = teacher.device
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):  # what was freed goes back first, or it would not be counted
+        with contextlib.suppress(OSError, AttributeError):  # reusing freed memory would not count
             ctypes.CDLL("libc.so.6").malloc_trim(0)
-    peak = _Peak(device)
+    peak = _PeakMemory(device)
     thread = threading.Thread(target=peak.watch, daemon=True)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""What explanations are worth by every measure but teaching: faithfulness, plausibility, stability."""
+"""`didact.evaluate`: scores explanations with metrics of faithfulness, plausibility and stability."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,18 +31,22 @@ from didact.results.explanations import Explanations
 
 
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
-    """Measure explanations, and give a data frame: method, metric, value, low, high, rows, skipped, better, how.
+    """Score explanations with metrics. Returns a data frame with one line per method and metric.
 
-    `explanations` are sets, files that `save` wrote (or of other tools, which are read onto `data`), or several of
-    either, all of the same rows. The `teacher` is asked for faithfulness; `data` (a data set, its name, or rows) hold
-    the rationales. `metrics` names what is measured (`didact metrics` lists them; options in brackets:
-    comprehensiveness(k=0.2)), by default all that can be. A metric of your own is any callable (explained, row) ->
-    number with an attribute `better`, higher or lower. What is taken away is replaced by the mask token
-    (`replace=mask`), deleted, padded or zero; `preset` is eraser or l2e. `level=word` joins pieces first. `encoder`
-    tells which rows mean the same: a model, or minilm; the teacher by default. A `random` explanation stands beside
-    the others unless `control=False`; `seed` draws it. `classes` names the data's classes in the teacher's order
-    where the names differ, for a metric of your own that reads labels. `value` is the mean over rows, `low` and `high`
-    its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+    Its columns are method, metric, value, low, high, rows, skipped, better, how. `value` is the mean over rows, `low`
+    and `high` are its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+
+    `explanations` are `Explanations`, files that `save` wrote, files of other tools (read with `data`), or several of
+    these, all of the same rows. Faithfulness runs the `teacher`; plausibility needs rationales in `data` (a data set,
+    its name, or rows). `metrics` are names, with options in brackets: comprehensiveness(k=0.2); `didact metrics` lists
+    them. The default is every metric that can be computed. A metric of your own is any callable (explained, row) ->
+    number with an attribute `better`, higher or lower.
+
+    Removed units are replaced by the mask token (`replace=mask`), deleted, padded or zeroed (delete, pad, zero);
+    `preset` (eraser, l2e) chooses as that paper does. `level="word"` joins the pieces of words first. `encoder` finds
+    rows with similar meaning: a model or minilm; the teacher by default. Random scores are added as a control unless
+    `control=False`; `seed` decides them. `classes` names the data's classes in the teacher's order where the names
+    differ, for metrics of your own that read labels.
     """
     return metrics_frame(run_evaluation(explanations, teacher, data, **options))
 
@@ -64,59 +68,62 @@ def run_evaluation(
     progress: bool = False,
     classes: Sequence[str] | None = None,
 ) -> Evaluation:
-    """As `evaluate`, with the numbers of every row."""
-    asked = (
+    """Run `evaluate`, but return the values of every row (`Evaluation`)."""
+    requested = (
         None
         if metrics is None
-        else _metrics([metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics))
+        else _build_metrics([metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics))
     )
     replace = _replacement(**renamed_option({"replace": replace, "remove": remove}, "remove", "replace"), preset=preset)
-    loaded = load_data(data) if isinstance(data, str | Path) else data
-    known: Teacher | None = None if teacher is None else load_teacher(teacher)
-    maps, said = _sets(explanations, loaded, known, level)
-    special = [name for name, one in maps.items() if not one.is_image and (one.segments < 0).any()]
-    maps = {name: without_special(one) for name, one in maps.items()}
-    first = next(iter(maps.values()))
-    if control and RANDOM not in maps:
-        maps[RANDOM] = _random(first, seed, signed=any(one.kind == "signed" for one in maps.values()))
-    rows, note = _labelled(_rows(first, loaded), loaded, first if known is None else known, classes)
-    job = MetricsJob(maps, rows, known, loaded, encoder, replace, batch_size, said)
-    if note is not None and any(parse_spec(name).name not in METRICS for name in asked or ()):
+    loaded_data = load_data(data) if isinstance(data, str | Path) else data
+    loaded_teacher: Teacher | None = None if teacher is None else load_teacher(teacher)
+    sets, notes = _open_sets(explanations, loaded_data, loaded_teacher, level)
+    with_special = [name for name, item in sets.items() if not item.is_image and (item.segments < 0).any()]
+    sets = {name: without_special(item) for name, item in sets.items()}
+    first = next(iter(sets.values()))
+    if control and RANDOM not in sets:
+        sets[RANDOM] = _random_control(first, seed, signed=any(item.kind == "signed" for item in sets.values()))
+    rows, note = _labelled(
+        _explained_rows(first, loaded_data), loaded_data, first if loaded_teacher is None else loaded_teacher, classes
+    )
+    job = MetricsJob(sets, rows, loaded_teacher, loaded_data, encoder, replace, batch_size, notes)
+    if note is not None and any(parse_spec(name).name not in METRICS for name in requested or ()):
         job.notes.append(note)
-    if special:
-        job.notes.append(f"Scores of special tokens were left out: {', '.join(special)}.")
-    return job.run(job.applicable_metrics() if asked is None else asked, progress)
+    if with_special:
+        job.notes.append(f"Scores of special tokens were left out: {', '.join(with_special)}.")
+    return job.run(job.applicable_metrics() if requested is None else requested, progress)
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- reading the arguments ---------------------------------------------------------------------------------------------
 
 
-def _metrics(asked: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
-    """Metrics by what they are called, with their options; those of the caller's own by their names."""
-    found: dict[str, object] = {}
-    for one in asked:
-        one = METRICS.name_of(one) or one if isfunction(one) else one  # a decorated function goes by its name
-        if isinstance(one, str):
-            spec = parse_spec(one)
-            made = METRICS.load(spec.name)
-            options = checked_options(spec.options, made, of=spec.name)
-            check_option_types(options, made, of=spec.name)
-            found[str(spec)] = METRICS.build(spec.name, options)
+def _build_metrics(requested: Sequence[str | Callable[..., Any]]) -> dict[str, object]:
+    """Metrics by their spec; the caller's own metrics by the name of the callable."""
+    metrics: dict[str, object] = {}
+    for metric in requested:
+        # A decorated function goes by its name.
+        metric = METRICS.name_of(metric) or metric if isfunction(metric) else metric
+        if isinstance(metric, str):
+            spec = parse_spec(metric)
+            factory = METRICS.load(spec.name)
+            options = checked_options(spec.options, factory, of=spec.name)
+            check_option_types(options, factory, of=spec.name)
+            metrics[str(spec)] = METRICS.build(spec.name, options)
         else:
-            found[_own_name(one, found)] = one
-    if not found:
-        raise OptionError("Name a metric, or leave the choice to didact. `didact metrics` lists them.")
-    return found
+            metrics[_custom_name(metric, metrics)] = metric
+    if not metrics:
+        raise OptionError("Name at least one metric, or leave metrics out for all. `didact metrics` lists them.")
+    return metrics
 
 
-def _own_name(metric: Any, taken: Mapping[str, object]) -> str:
+def _custom_name(metric: Any, taken: Mapping[str, object]) -> str:
     name = str(getattr(metric, "__name__", type(metric).__name__))
     if not callable(metric) or isinstance(metric, type):
-        raise OptionError(f"A metric is a name, or a callable (explained, row) -> number, not {metric!r}.")
+        raise OptionError(f"A metric must be a name or a callable (explained, row) -> number, got {metric!r}.")
     if getattr(metric, "better", None) not in ("higher", "lower"):
-        raise OptionError(f"Is a higher {name} better, or a lower one? Say so: {name}.better = 'higher' (or 'lower').")
+        raise OptionError(f"Metric {name} lacks a direction. Set {name}.better = 'higher' (or 'lower').")
     if name in METRICS or name in taken:
-        raise OptionError(f"There is a metric named {name!r} already. Give yours another name.")
+        raise OptionError(f"A metric named {name!r} exists already. Give yours another name.")
     return name
 
 
@@ -129,69 +136,77 @@ def _replacement(replace: str | None, preset: str | None) -> str:
         raise OptionError(unknown_name_message("preset of removal", preset, list(PRESETS)))
     if replace not in (None, PRESETS[preset]):
         raise OptionError(
-            f"Preset {preset!r} means replace={PRESETS[preset]}, and replace={replace} was asked for, too."
+            f"Preset {preset!r} sets replace={PRESETS[preset]}, which excludes replace={replace}. Give one of the two."
         )
     return PRESETS[preset]
 
 
-def _sets(
+def _open_sets(
     explanations: Any, data: Any, teacher: Teacher | None, level: str | None
 ) -> tuple[dict[str, Explanations], list[str]]:
-    """Explanations by name, all with the rows of the first; and what must be told of files of other tools."""
+    """Explanations by label, all with the rows of the first set. Also returns notes about files of other tools."""
     if level not in (None, *LEVELS):
-        raise OptionError(f"Option 'level' is 'token' or 'word', not {level!r}.")
+        raise OptionError(f"level must be 'token' or 'word', got {level!r}.")
     is_one = isinstance(explanations, str | Path | Explanations) or not isinstance(explanations, Iterable)
-    several = [explanations] if is_one else list(explanations)
-    if not several:
-        raise OptionError("There is nothing to measure: give explanations, or files of them.")
-    check_sets(several)
-    found, said = open_sets(several, data, teacher)
-    return match_rows(label_sets({"all": [ExplanationSet.of(one, level) for one in found]})["all"]), said
+    sources = [explanations] if is_one else list(explanations)
+    if not sources:
+        raise OptionError("There is nothing to score: give explanations, or files of them.")
+    check_sets(sources)
+    sets, notes = open_sets(sources, data, teacher)
+    return match_rows(label_sets({"all": [ExplanationSet.of(item, level) for item in sets]})["all"]), notes
 
 
-def _rows(maps: Explanations, data: Any) -> list[Row]:
-    """The rows that were explained, with rationales where the data have them."""
+def _explained_rows(explanations: Explanations, data: Any) -> list[Row]:
+    """The explained rows, with rationales if the data have them."""
     if data is None:
-        images = maps.images or (None,) * len(maps)
-        return [Row(name, texts, image) for name, texts, image in zip(maps.ids, maps.texts, images, strict=True)]
-    known: dict[str, list[Row]] = {}
+        images = explanations.images or (None,) * len(explanations)
+        return [
+            Row(name, texts, image)
+            for name, texts, image in zip(explanations.ids, explanations.texts, images, strict=True)
+        ]
+    candidates: dict[str, list[Row]] = {}
     for row in data.iter_rows() if isinstance(data, Dataset) else rows_with_ids(data):
-        known.setdefault(row.id, []).append(row)
-    missing = [name for name in maps.ids if name not in known]
+        candidates.setdefault(row.id, []).append(row)
+    missing = [name for name in explanations.ids if name not in candidates]
     if missing:
         raise DataError(
-            f"{len(missing):,} of {len(maps):,} explained rows are not in the data. Give the data that they are of. "
-            "Missing are:",
+            f"{len(missing):,} of {len(explanations):,} explained rows are not in the data. Give the data "
+            "that contain them. Missing are:",
             missing,
         )
-    found, other = [], []
-    for name, texts in zip(maps.ids, maps.texts, strict=True):
-        same = [row for row in known[name] if row.image is not None or row.texts == texts]
-        found.append((same or known[name])[0])
-        other += [] if same else [name]
-    if other:
-        raise DataError(f"{len(other):,} of {len(maps):,} explained rows have other texts in the data:", other)
-    return found
+    rows, changed = [], []
+    for name, texts in zip(explanations.ids, explanations.texts, strict=True):
+        matching = [row for row in candidates[name] if row.image is not None or row.texts == texts]
+        rows.append((matching or candidates[name])[0])
+        changed += [] if matching else [name]
+    if changed:
+        raise DataError(
+            f"{len(changed):,} of {len(explanations):,} explained rows have other texts in the data:", changed
+        )
+    return rows
 
 
 def _labelled(
     rows: list[Row], data: Any, model: Teacher | Explanations, classes: Sequence[str] | None
 ) -> tuple[list[Row], str | None]:
-    """The rows with labels as indices into the classes of what was explained: a metric of the caller's may read them.
+    """Map labels to indices of the explained classes, for metrics of the caller that read them.
 
-    Labels that do not fit are left out, with a note, unless `classes` says which is which.
+    Labels that match no class are removed, with a note, unless `classes` maps them.
     """
-    known = Split("explained", rows, data.classes if isinstance(data, Dataset | Split) else None)
-    found, note = align_rows(known, model.classes, classes=classes, required=False)
-    return list(found), note
+    split = Split("explained", rows, data.classes if isinstance(data, Dataset | Split) else None)
+    aligned, note = align_rows(split, model.classes, classes=classes, required=False)
+    return list(aligned), note
 
 
-def _random(maps: Explanations, seed: int, *, signed: bool) -> Explanations:
-    """Scores drawn for each row: what an explanation that knows nothing reaches."""
-    drawn = [numpy_generator(seed, "random", name).random(len(one)) for name, one in zip(maps.ids, maps, strict=True)]
-    scores = np.concatenate([*drawn, np.zeros(0)])
+def _random_control(explanations: Explanations, seed: int, *, signed: bool) -> Explanations:
+    """Uniformly random scores for each row: chance level for any metric."""
+    draws = [
+        numpy_generator(seed, "random", name).random(len(row))
+        for name, row in zip(explanations.ids, explanations, strict=True)
+    ]
+    scores = np.concatenate([*draws, np.zeros(0)])
     return replace(
-        maps, method=RANDOM, options={}, fingerprints={}, kind="signed" if signed else "magnitude",
-        scores=2 * scores - 1 if signed else scores, residuals=np.full(len(maps), np.nan), alignments=None,
+        explanations, method=RANDOM, options={}, fingerprints={}, kind="signed" if signed else "magnitude",
+        scores=2 * scores - 1 if signed else scores, residuals=np.full(len(explanations), np.nan), alignments=None,
         cautions=(),
     )  # fmt: skip

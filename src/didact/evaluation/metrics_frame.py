@@ -1,4 +1,4 @@
-"""The data frame that `didact.evaluate` gives: it shows itself as metric × method, and is a data frame in all else."""
+"""The data frame of `didact.evaluate`: notebooks show it as a table of metrics and methods."""
 
 import itertools
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from didact.viz.tables import Cell, Table
 _SHOWN: Final = {"method", "metric", "value", "low", "high", "rows", "skipped", "better"}
 _SIGNS: Final = {"higher": "↑", "lower": "↓"}
 COLUMNS: Final = ("method", "metric", "value", "low", "high", "rows", "skipped", "better", "how")
-OWN: Final = "your own"
+CUSTOM: Final = "your own"
 
 
 def metrics_frame(evaluation: Evaluation) -> "MetricsFrame":
-    """A data frame of the summary. Its `attrs` hold the notes, the heading, and the tests as another frame."""
+    """Make a data frame of the summary. Its `attrs` hold the notes, the heading, and the tests as another frame."""
     frame = MetricsFrame([dict(row) for row in evaluation.summary()], columns=list(COLUMNS))
     frame.attrs = {
         "notes": list(evaluation.notes),
@@ -29,7 +29,7 @@ def metrics_frame(evaluation: Evaluation) -> "MetricsFrame":
 
 
 class MetricsFrame(pandas.DataFrame):
-    """One line per method and metric. What lacks the columns for the table is shown as any data frame is."""
+    """One line per method and metric. A selection without the columns of the table is shown like any data frame."""
 
     @property
     def _constructor(self) -> Any:
@@ -41,49 +41,49 @@ class MetricsFrame(pandas.DataFrame):
         lines = self.to_dict("records")
         cells = {(line["metric"], line["method"]): line for line in lines}
         methods = list(dict.fromkeys(str(line["method"]) for line in lines))
-        rooms: dict[str, list[str]] = {}
+        metrics_by_family: dict[str, list[str]] = {}
         for metric in dict.fromkeys(str(line["metric"]) for line in lines):
-            rooms.setdefault(self._room(metric), []).append(metric)
+            metrics_by_family.setdefault(self._family(metric), []).append(metric)
         rows = []
-        for metric in itertools.chain(*rooms.values()):
-            own = {method: cells[metric, method] for method in methods if (metric, method) in cells}
-            rows.append(self._line(metric, own, methods))
+        for metric in itertools.chain(*metrics_by_family.values()):
+            by_method = {method: cells[metric, method] for method in methods if (metric, method) in cells}
+            rows.append(self._line(metric, by_method, methods))
         notes = [
-            "Means over rows; point at one for its 95 % interval. ↑ higher is better, ↓ lower is. Bold: the best mean; "
-            "≈ not told apart from it (the interval of the difference, row by row, holds 0).",
+            "Means over rows; hover over one for its 95 % interval. ↑ higher is better, ↓ lower is. Bold: best mean; "
+            "≈ not distinguishable from it (the interval of the paired difference includes 0).",
             *map(str, self.attrs.get("notes", ())),
         ]
-        groups = [(room, len(metrics)) for room, metrics in rooms.items()]
+        groups = [(family, len(metrics)) for family, metrics in metrics_by_family.items()]
         return Table("metrics", "", ["", *methods], rows, groups=groups).notebook(notes)
 
-    def _room(self, metric: str) -> str:
+    def _family(self, metric: str) -> str:
         name = parse_spec(metric).name
-        room = str(METRICS[name].measures) if name in METRICS else OWN
-        return str(self.attrs.get("heading", room)) if room == "plausibility" else room
+        family = str(METRICS[name].measures) if name in METRICS else CUSTOM
+        return str(self.attrs.get("heading", family)) if family == "plausibility" else family
 
-    def _line(self, metric: str, own: Mapping[str, Mapping[Any, Any]], methods: list[str]) -> list[Cell]:
-        better = next(iter(own.values()))["better"]
-        known = {method: float(line["value"]) for method, line in own.items() if pandas.notna(line["value"])}
+    def _line(self, metric: str, by_method: Mapping[str, Mapping[Any, Any]], methods: list[str]) -> list[Cell]:
+        better = next(iter(by_method.values()))["better"]
+        values = {method: float(line["value"]) for method, line in by_method.items() if pandas.notna(line["value"])}
         choose = max if better == "higher" else min
-        best = choose(known.values()) if known else None
-        leader = next((method for method, value in known.items() if value == best), None)
-        entry = METRICS.get(parse_spec(metric).name) if self._room(metric) != OWN else None
-        found = []
+        best = choose(values.values()) if values else None
+        leader = next((method for method, value in values.items() if value == best), None)
+        entry = METRICS.get(parse_spec(metric).name) if self._family(metric) != CUSTOM else None
+        cells = []
         for method in methods:
-            if method not in known:
-                found.append(Cell("–", "quiet", "no row has a value" if method in own else "not measured"))
+            if method not in values:
+                cells.append(Cell("–", "quiet", "no row has a value" if method in by_method else "not measured"))
                 continue
-            line, is_best = own[method], known[method] == best
-            near = "" if is_best or not self._is_near(metric, method, leader) else " ≈"
-            interval = f"[{_written(line['low'])}, {_written(line['high'])}]"
-            title = f"{method}, {metric}: {_written(known[method])} {interval}, {line['rows']} rows"
+            line, is_best = by_method[method], values[method] == best
+            sign = "" if is_best or not self._is_near(metric, method, leader) else " ≈"
+            interval = f"[{_format(line['low'])}, {_format(line['high'])}]"
+            title = f"{method}, {metric}: {_format(values[method])} {interval}, {line['rows']} rows"
             title += f", {line['skipped']} skipped" if line["skipped"] else ""
-            found.append(Cell(_written(known[method]) + near, "best" if is_best else "", title))
+            cells.append(Cell(_format(values[method]) + sign, "best" if is_best else "", title))
         name = Cell(f"{metric} {_SIGNS.get(better, '')}".strip(), title=entry.summary if entry else "")
-        return [name, *found]
+        return [name, *cells]
 
     def _is_near(self, metric: str, method: str, leader: str | None) -> bool:
-        """Whether the paired difference to the best method may be 0."""
+        """True if the interval of the paired difference to the best method includes 0."""
         tests = self.attrs.get("tests")
         if not isinstance(tests, pandas.DataFrame) or tests.empty:
             return False
@@ -94,5 +94,5 @@ class MetricsFrame(pandas.DataFrame):
         return False
 
 
-def _written(value: float) -> str:
+def _format(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""Metrics measured on explanations: what stands in the way of each, and the numbers of every row."""
+"""`MetricsJob`: checks what each metric needs, and computes its values for every row."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +32,14 @@ from didact.stats.claims import claims
 from didact.stats.contrast import row_contrasts
 from didact.viz.progress import Progress
 
-RANDOM: Final = "random"  # the control that knows nothing
+RANDOM: Final = "random"  # the name of the control with random scores
 
 
 @dataclass
 class MetricsJob:
-    """Metrics to measure on sets of explanations of the same rows. `notes` grow with what a reader must know."""
+    """Sets of explanations of the same rows, and what metrics need. `run` appends to `notes` what readers must know."""
 
-    maps: Mapping[str, Explanations]
+    explanations: Mapping[str, Explanations]
     rows: list[Row]
     teacher: Teacher | None
     data: Any
@@ -50,142 +50,158 @@ class MetricsJob:
 
     @property
     def first(self) -> Explanations:
-        return next(iter(self.maps.values()))
+        return next(iter(self.explanations.values()))
 
     def applicable_metrics(self) -> dict[str, object]:
         """Every metric whose needs are met."""
-        found = {}
+        metrics = {}
         for name, entry in METRICS.items():
             metric = METRICS.build(name, {})
             if self.find_obstacle(entry.needs, metric) is None:
-                found[name] = metric
-        if not found:
+                metrics[name] = metric
+        if not metrics:
             raise OptionError(
-                "Nothing can be measured: give the teacher (for faithfulness), or data with rationales (for "
-                "plausibility)."
+                "No metric applies: give the teacher (for faithfulness), or data with rationales (for plausibility)."
             )
-        return found
+        return metrics
 
     def find_obstacle(self, needs: Sequence[str], metric: Any) -> str | None:
-        """What stands in the way of a metric; None if nothing does."""
+        """Why a metric cannot be computed; None if it can."""
         if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
-            return "asks the teacher: give it (--model)"
+            return "needs the teacher: give it (--model)"
         if "teacher" in needs and self.teacher is not None:
             for need in ("a class or a score", "changed rows"):
                 if (fault := obstacle(self.teacher, need)) is not None:
-                    return f"asks about {need}, and {fault}"
+                    return f"needs {need}, but {fault}"
         if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
         if isinstance(metric, Stability | IouF1) and self.first.is_image:
-            return "compares words, and these are images"
+            return "compares words, but these rows are images"
         if "teacher" in needs and self.first.is_image and any(row.image is None for row in self.rows):
-            return "asks about images, and files of explanations do not hold them: give the data (--data)"
+            return "needs the images, which files of explanations do not contain: give the data (--data)"
         if "encoder" in needs and self.encoder is None and (not self.teacher or obstacle(self.teacher, "embeddings")):
-            return "needs an encoder that tells which rows mean the same (--encoder minilm), or a model (--model)"
+            return "needs an encoder to find similar rows (--encoder minilm), or a model (--model)"
         if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
             fault = obstacle(self.teacher, "classes")
-            return None if fault is None else f"is about classes, and {fault}"
+            return None if fault is None else f"needs classes, but {fault}"
         return None
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
-        """Measure them all. An error if any of them lacks something."""
+        """Compute all metrics. Raises `OptionError` with every reason if one cannot be computed."""
         faults = [
             f"{name}: it {fault}."
             for name, metric in metrics.items()
             if (fault := self.find_obstacle(entry_of(name, metric).needs, metric)) is not None
         ]
         if faults:
-            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be measured.", *faults]))
-        if self.teacher is not None and any(isinstance(one, Faithfulness) for one in metrics.values()):
-            for maps in self.maps.values():
-                check_targets(maps, self.teacher)
-        found: dict[str, np.ndarray] = {}
-        how: dict[str, str] = {}
-        self._ask_teacher({n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, found, how, progress)
-        words = {name: one if one.is_image else one.words() for name, one in self.maps.items()}
+            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be computed.", *faults]))
+        if self.teacher is not None and any(isinstance(candidate, Faithfulness) for candidate in metrics.values()):
+            for explanations in self.explanations.values():
+                check_targets(explanations, self.teacher)
+        values_of: dict[str, np.ndarray] = {}
+        descriptions: dict[str, str] = {}
+        self._ask_teacher(
+            {n: m for n, m in metrics.items() if isinstance(m, Faithfulness)}, values_of, descriptions, progress
+        )
+        words = {name: item if item.is_image else item.words() for name, item in self.explanations.items()}
         predicted = replace(self.first, predictions=self._predictions())
-        is_judged = any(isinstance(one, Plausibility) for one in metrics.values())
-        marks = [marks_in(one, self.rows) for one in words.values()] if is_judged else []
+        has_plausibility = any(isinstance(candidate, Plausibility) for candidate in metrics.values())
+        marks = [marks_in(item, self.rows) for item in words.values()] if has_plausibility else []
         for name, metric in metrics.items():
             if isinstance(metric, Plausibility):
                 pairs = zip(words.values(), marks, strict=True)
-                found[name] = np.stack([metric(one, self.rows, own) for one, own in pairs])
-                how[name] = "words by signed score" if metric.signed else "words by size"
+                values_of[name] = np.stack([metric(item, self.rows, item_marks) for item, item_marks in pairs])
+                descriptions[name] = "words by signed score" if metric.signed else "words by size"
             elif isinstance(metric, Stability):
-                near = metric.near(predicted, self.rows, self._encoder(metric))
-                settled = metric.with_shared_side(list(words.values()))
-                found[name] = np.stack([settled(one, self.rows, near) for one in words.values()])
-                how[name] = settled.description
-            elif name not in found:
-                found[name] = np.array(
+                similar_rows = metric.near(predicted, self.rows, self._encoder(metric))
+                stability = metric.with_shared_side(list(words.values()))
+                values_of[name] = np.stack([stability(item, self.rows, similar_rows) for item in words.values()])
+                descriptions[name] = stability.description
+            elif name not in values_of:
+                values_of[name] = np.array(
                     [
-                        [_number(name, metric, one, row) for one, row in zip(own, self.rows, strict=True)]
-                        for own in self.maps.values()
+                        [
+                            _custom_value(name, metric, explained, row)
+                            for explained, row in zip(method_rows, self.rows, strict=True)
+                        ]
+                        for method_rows in self.explanations.values()
                     ]
                 )
         heading = "plausibility"
-        if is_judged:
+        if has_plausibility:
             heading = self._heading()
-            self.notes += self._unread(marks[0])
-        methods = tuple(self.maps)
-        values = np.stack([found[name] for name in metrics])
+            self.notes += self._unread_marks(marks[0])
+        methods = tuple(self.explanations)
+        values = np.stack([values_of[name] for name in metrics])
         rows = [
             row
-            for (name, metric), own in zip(metrics.items(), values, strict=True)
+            for (name, metric), metric_values in zip(metrics.items(), values, strict=True)
             for row in metric_rows(
-                name, methods, own, better=entry_of(name, metric).better, bounds=self._bounds(name, metric),
-                how=how.get(name, ""),
+                name, methods, metric_values, better=entry_of(name, metric).better, bounds=self._bounds(name, metric),
+                how=descriptions.get(name, ""),
             )
         ]  # fmt: skip
-        tests = [test for name, own in zip(metrics, values, strict=True) for test in metric_tests(name, methods, own)]
+        tests = [
+            test
+            for name, metric_values in zip(metrics, values, strict=True)
+            for test in metric_tests(name, methods, metric_values)
+        ]
         table = MetricTable(tuple(rows), tuple(tests), heading, tuple(self.notes), len(self.first))
-        return Evaluation(tuple(metrics), methods, self.first.ids, values, how, table)
+        return Evaluation(tuple(metrics), methods, self.first.ids, values, descriptions, table)
 
     def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
-        """What the metric can be: how far a score moves has no upper end."""
+        """The bounds of the metric. The change of a regression score has no upper bound."""
         if isinstance(metric, Faithfulness) and self.teacher is not None and self.teacher.classes is None:
             return 0.0, float("inf")
         return entry_of(name, metric).bounds
 
     def _predictions(self) -> tuple[str, ...]:
-        """The predicted class of each row: the teacher's answer, else what the explanations tell."""
+        """The predicted class of each row: from the teacher, or else from the explanations."""
         if self.teacher is not None and self.teacher.classes is not None:
-            said = self.teacher.predict(self.rows, batch_size=self.batch_size)
-            return tuple(self.teacher.classes[label] for label in said.labels)
-        told = [one.predictions for one in self.maps.values()]
-        return next((one for one in told if any(one)), told[0])
+            outputs = self.teacher.predict(self.rows, batch_size=self.batch_size)
+            return tuple(self.teacher.classes[label] for label in outputs.labels)
+        predictions = [item.predictions for item in self.explanations.values()]
+        return next((classes for classes in predictions if any(classes)), predictions[0])
 
     def _ask_teacher(
-        self, metrics: Mapping[str, Faithfulness], found: dict[str, np.ndarray], how: dict[str, str], progress: bool
+        self,
+        metrics: Mapping[str, Faithfulness],
+        values_of: dict[str, np.ndarray],
+        descriptions: dict[str, str],
+        progress: bool,
     ) -> None:
         if not metrics:
             return
         assert self.teacher is not None
         probe = Probe(self.teacher, self.rows, replace=self.replace, batch_size=self.batch_size)
         with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
-            values = faithfulness(list(metrics.values()), list(self.maps.values()), probe, done=bar.advance)
+            values = faithfulness(list(metrics.values()), list(self.explanations.values()), probe, done=bar.advance)
         for name, value in zip(metrics, values, strict=True):
-            found[name], how[name] = value, f"units are {probe.masked.description}"
+            values_of[name], descriptions[name] = value, f"units are {probe.masked.description}"
         if "no mask token" in probe.masked.description:
-            self.notes.append(f"What is taken away is {probe.masked.description}.")
-        self.notes += self._about(probe)
+            self.notes.append(f"Removed units are {probe.masked.description}.")
+        self.notes += self._probe_notes(probe)
 
-    def _about(self, probe: Probe) -> Iterator[str]:
-        """What a reader of faithfulness must know: another teacher than was explained, units that nobody scored."""
-        own = cached_fingerprint(probe.teacher)
-        for name, maps in self.maps.items():
-            told = maps.fingerprints.get("teacher")
-            if own is not None and told is not None and told != own:
-                yield f"{name} explains another teacher ({maps.teacher}) than is asked ({probe.teacher.name})."
+    def _probe_notes(self, probe: Probe) -> Iterator[str]:
+        """Notes for readers of faithfulness: an explanation of another teacher, tokens without scores."""
+        teacher_fingerprint = cached_fingerprint(probe.teacher)
+        for name, explanations in self.explanations.items():
+            explained_fingerprint = explanations.fingerprints.get("teacher")
+            if (
+                teacher_fingerprint is not None
+                and explained_fingerprint is not None
+                and explained_fingerprint != teacher_fingerprint
+            ):
+                yield f"{name} explains another teacher ({explanations.teacher}) than {probe.teacher.name}."
             if probe.batch.pixels is not None or name == RANDOM:
                 continue
-            missing = [int((position_units(one, probe, row) == len(one))[probe.masked.units[row]].sum())
-                       for row, one in enumerate(maps)]  # fmt: skip
+            missing = [int((position_units(row_scores, probe, row) == len(row_scores))[probe.masked.units[row]].sum())
+                       for row, row_scores in enumerate(explanations)]  # fmt: skip
             if any(missing):
                 rows = sum(count > 0 for count in missing)
                 yield (
-                    f"{name} scores no unit for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
-                    "always stay."
+                    f"{name} has no score for {sum(missing):,} tokens that the teacher reads, in {rows:,} rows; they "
+                    "are never removed."
                 )
 
     def _encoder(self, metric: Stability) -> Model | None:
@@ -196,48 +212,53 @@ class MetricsJob:
             classes = ("no", "yes") if task.has_classes else None
             data = Dataset("rows", task, {}, classes)
             self.encoder = build_model(self.encoder, data, truncate=True)
-        found = self.teacher if self.encoder is None else self.encoder
-        if not isinstance(found, Teacher) or obstacle(found, "embeddings") is not None:
-            raise OptionError(f"An encoder is a model, or the name of one (minilm), not {type(found).__name__}.")
-        return require_model(found, "encoder")
+        model = self.teacher if self.encoder is None else self.encoder
+        if not isinstance(model, Teacher) or obstacle(model, "embeddings") is not None:
+            raise OptionError(f"encoder must be a model or the name of one (minilm), got {type(model).__name__}.")
+        return require_model(model, "encoder")
 
-    def _unread(self, marks: Marks) -> Iterator[str]:
-        """Marked words behind the end of what was explained."""
+    def _unread_marks(self, marks: Marks) -> Iterator[str]:
+        """A note about marked words that were cut off before explaining."""
         if self.first.is_image:
             return
         spans = [[span for span in row.rationale or () if isinstance(span, Span)] for row in self.rows]
-        everything = sum(sum(marked_words(own, row.texts)) for own, row in zip(spans, self.rows, strict=True))
-        known = sum(int(one.sum()) for one in marks)
-        if known < everything:
-            yield f"{everything - known:,} of {everything:,} marked words were not explained, and count for nothing."
+        marked_count = sum(
+            sum(marked_words(row_spans, row.texts)) for row_spans, row in zip(spans, self.rows, strict=True)
+        )
+        explained_count = sum(int(row_marks.sum()) for row_marks in marks)
+        if explained_count < marked_count:
+            yield (
+                f"{marked_count - explained_count:,} of {marked_count:,} marked words were not explained and are not "
+                "counted."
+            )
 
     def _heading(self) -> str:
-        """Whether rationales are the truth about this teacher."""
+        """`truth` if the rationales are verified for this teacher, else `plausibility`."""
         if not isinstance(self.data, PlantedDataset) or self.teacher is None:
             return "plausibility"
-        found = verify(self.teacher, self.data)
-        said = (
-            f"its answer stayed on {found.unchanged:.1%} of rows with all else drawn anew, and followed "
-            f"{found.followed:.1%} of new rationales"
+        verification = verify(self.teacher, self.data)
+        evidence = (
+            f"it kept its answer on {verification.unchanged:.1%} of rows with all unmarked words redrawn, and followed "
+            f"{verification.followed:.1%} of redrawn rationales"
         )
-        if found.verified:
-            self.notes.append(f"The rationales are the truth about this teacher: {said}.")
+        if verification.verified:
+            self.notes.append(f"The rationales are the truth about this teacher: {evidence}.")
             return "truth"
-        self.notes.append(f"The teacher is not verified ({said}): rationales are those of the task, not its own.")
+        self.notes.append(f"The teacher is not verified ({evidence}): it may have other reasons than the rationales.")
         return "plausibility"
 
 
 def entry_of(name: str, metric: Any) -> MetricEntry:
-    """What is to be known of a metric; of the caller's own, what it says itself."""
-    known = parse_spec(name).name
-    if known in METRICS:
-        return METRICS[known]
+    """The registry entry of a metric. For a metric of the caller, made from its attributes."""
+    registered = parse_spec(name).name
+    if registered in METRICS:
+        return METRICS[registered]
     bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     return MetricEntry("", "faithfulness", bounds, metric.better, (), "", "")
 
 
-def _number(name: str, metric: Any, explained: Any, row: Row) -> float:
-    """What a metric of the caller's gives for one explanation."""
+def _custom_value(name: str, metric: Any, explained: Any, row: Row) -> float:
+    """The value of a metric of the caller for one explanation; NaN for None."""
     try:
         value = metric(explained, row)
     except Exception as error:
@@ -245,7 +266,7 @@ def _number(name: str, metric: Any, explained: Any, row: Row) -> float:
     try:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
-        raise OptionError(f"Metric {name!r} is to give one number per row (or None), not {value!r}.") from None
+        raise OptionError(f"Metric {name!r} must return one number per row (or None), got {value!r}.") from None
 
 
 def metric_rows(
@@ -257,30 +278,30 @@ def metric_rows(
     bounds: tuple[float, float],
     how: str = "",
 ) -> Iterator[MetricRow]:
-    """One line per method: the mean over rows with its 95 % interval, rows measured and skipped."""
+    """One line per method: the mean over rows with its 95 % interval, and the rows with and without a value."""
     for method, (mean, *ends, count) in zip(methods, row_means(values), strict=True):
-        # An interval for few rows may reach beyond what the metric can be.
+        # With few rows, an interval may exceed the bounds of the metric.
         low, high = np.clip(ends, *bounds).tolist()
         yield MetricRow(method, metric, mean, low, high, count, values.shape[1] - count, better, how)
 
 
 def row_means(values: Float[np.ndarray, "_ row"]) -> Iterator[tuple[float, float, float, int]]:
-    """The mean of each line over the rows that have a value, its 95 % interval, and how many these are."""
-    for own, contrast in zip(values, row_contrasts(values), strict=True):
-        finite = own[np.isfinite(own)]
+    """For each line: the mean over rows with a value, its 95 % interval, and the number of these rows."""
+    for line, contrast in zip(values, row_contrasts(values), strict=True):
+        finite = line[np.isfinite(line)]
         ends = (np.nan, np.nan) if contrast is None else contrast.interval()
         yield float(finite.mean()) if len(finite) else np.nan, *ends, len(finite)
 
 
 def metric_tests(metric: str, methods: Sequence[str], values: Float[np.ndarray, "method row"]) -> Iterator[MetricTest]:
-    """Each two methods on the rows both have: the mean difference, its interval and p.
+    """Test each pair of methods on the rows that both have: the mean difference, its interval and p.
 
-    The pairs of a metric are one family of claims (docs/compare.md states the rule), here about rows alone.
+    The pairs of one metric are one family of claims (docs/compare.md states the rule). Only rows vary here, not seeds.
     """
     pairs = list(combinations(range(len(methods)), 2))
     if not pairs:
         return
-    # Equal but for rounding is equal.
+    # Differences at rounding level count as 0.
     gaps = np.round(np.stack([values[first] - values[second] for first, second in pairs]), 12)
     contrasts = row_contrasts(gaps)
     family = iter(claims([contrast for contrast in contrasts if contrast is not None], over_seeds=False))

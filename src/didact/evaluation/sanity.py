@@ -1,7 +1,7 @@
-"""Do explanations depend on the model at all, and which metrics can be fooled?
+"""`didact.sanity`: checks that explanations depend on the model, and that metrics cannot be fooled.
 
-Three checks: the teacher's weights are drawn anew, layer by layer from the top (Adebayo et al. 2018); a twin is trained
-on shuffled labels; and explanations that give the label away and say nothing else are measured as all others are.
+Three checks: `weights` randomises the teacher layer by layer from the output down (Adebayo et al. 2018), `labels`
+trains a copy on shuffled labels, and `trivial` scores explanations that only give the label away.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ from didact.registry import parse_spec
 from didact.results.explanations import Explanations
 from didact.results.sanity import CHECKS, FooledMetric, Sanity, SanityStep
 
-_NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # of each check
+_NEEDS: Final = {"weights": "weights", "labels": "training", "trivial": "classes"}  # what a check needs of the teacher
 ORIGINAL: Final = "as it is"
 SHUFFLED: Final = "shuffled labels"
 
@@ -63,33 +63,37 @@ def sanity(
 ) -> Sanity:
     """Check methods, and the metrics that judge them, on the first `rows` of a split.
 
-    An explanation whose likeness stays high while the weights are drawn anew explains something other than the model.
-    `weights` asks for a model, `labels` for one that can be trained again (its architecture, from its base, `epochs`
-    as it was trained unless told), `trivial` for a teacher with classes. By default: weights and trivial, of these
-    what can be checked. `classes` names the data's classes in the teacher's order, where the names differ.
+    An explanation that stays similar while the weights are randomised explains something other than the model.
+    `weights` needs a model. `labels` needs one that can be trained again: same architecture, from its base, for
+    `epochs` (default: as it was trained). `trivial` needs a teacher with classes. By default, `checks` are weights and
+    trivial, if possible. `classes` names the data's classes in the teacher's order, where the names differ.
     """
     for name in checks or ():
         if name not in CHECKS:
-            raise OptionError(f"A check is one of {', '.join(map(repr, CHECKS))}, not {name!r}.")
-    known: Teacher = load_teacher(teacher)
-    able = [name for name in CHECKS if obstacle(known, _NEEDS[name]) is None]
-    checks = [name for name in able if name != "labels"] if checks is None else checks
+            raise OptionError(f"checks must be among {', '.join(map(repr, CHECKS))}, got {name!r}.")
+    loaded_teacher: Teacher = load_teacher(teacher)
+    possible = [name for name in CHECKS if obstacle(loaded_teacher, _NEEDS[name]) is None]
+    checks = [name for name in possible if name != "labels"] if checks is None else checks
     for name in checks:
-        require(known, _NEEDS[name], f"The check {name!r}", advice=f"Choose {', '.join(map(repr, able))}.")
-    loaded = data if isinstance(data, Dataset) else load_data(data)
-    before = loaded.notes
-    loaded = align_labels(loaded, known, classes=classes, required="labels" in checks or explains_gold_label(*methods))
-    work = _Work(known, loaded, list(loaded[split][:rows]), list(methods), seed, batch_size, progress)
-    work.notes += loaded.notes[len(before) :]
+        require(loaded_teacher, _NEEDS[name], f"The check {name!r}", advice=f"Choose {', '.join(map(repr, possible))}.")
+    loaded_data = data if isinstance(data, Dataset) else load_data(data)
+    data_notes = loaded_data.notes
+    loaded_data = align_labels(
+        loaded_data, loaded_teacher, classes=classes, required="labels" in checks or explains_gold_label(*methods)
+    )
+    job = _SanityJob(
+        loaded_teacher, loaded_data, list(loaded_data[split][:rows]), list(methods), seed, batch_size, progress
+    )
+    job.notes += loaded_data.notes[len(data_notes) :]
     return Sanity(
-        weights=tuple(work.weights()) if "weights" in checks else (),
-        labels=tuple(work.labels(epochs)) if "labels" in checks else (),
-        trivial=tuple(work.trivial()) if "trivial" in checks else (),
-        notes=tuple(work.notes),
+        weights=tuple(job.weights()) if "weights" in checks else (),
+        labels=tuple(job.labels(epochs)) if "labels" in checks else (),
+        trivial=tuple(job.trivial()) if "trivial" in checks else (),
+        notes=tuple(job.notes),
     )
 
 
-class _Work:
+class _SanityJob:
     def __init__(
         self,
         teacher: Teacher,
@@ -107,30 +111,30 @@ class _Work:
         self.notes: list[str] = []
 
     @cached_property
-    def whole(self) -> dict[str, Explanations]:
-        """The explanations of the teacher as it is, by method."""
-        return {method: self._explained(self.teacher, method) for method in self.methods}
+    def original(self) -> dict[str, Explanations]:
+        """The explanations of the unchanged teacher, by method."""
+        return {method: self._explain(self.teacher, method) for method in self.methods}
 
     def weights(self) -> Iterator[SanityStep]:
-        """Explanations of the teacher as it is, then with more and more of it drawn anew, from the answer down."""
-        yield from self._compared(ORIGINAL, self.whole)
-        twin = deepcopy(require_model(self.teacher, "weights"))
-        for step, names in _steps(twin):
-            _redraw(twin, names, self.seed)
-            yield from self._compared(step, {method: self._explained(twin, method) for method in self.methods})
+        """Compare explanations of the teacher before and after randomising more and more layers, output first."""
+        yield from self._similarities(ORIGINAL, self.original)
+        randomised = deepcopy(require_model(self.teacher, "weights"))
+        for step, names in _steps(randomised):
+            _randomise(randomised, names, self.seed)
+            yield from self._similarities(step, {method: self._explain(randomised, method) for method in self.methods})
 
     def labels(self, epochs: int | None) -> Iterator[SanityStep]:
-        """Explanations of a twin that was taught shuffled labels, beside those of the teacher."""
-        twin = self._taught_nonsense(epochs)
-        yield from self._compared(ORIGINAL, self.whole)
-        yield from self._compared(SHUFFLED, {method: self._explained(twin, method) for method in self.methods})
+        """Compare explanations of the teacher with those of a copy that is trained on shuffled labels."""
+        retrained = self._train_on_shuffled_labels(epochs)
+        yield from self._similarities(ORIGINAL, self.original)
+        yield from self._similarities(SHUFFLED, {method: self._explain(retrained, method) for method in self.methods})
 
     def trivial(self) -> Iterator[FooledMetric]:
-        """What every metric says of explanations that mark the class by a place in the row."""
-        maps = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
-        found = run_evaluation(maps, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
-        means = {(row.metric, row.method): row.value for row in found.summary()}
-        for test in found.tests():
+        """Score explanations that encode the class as a position in the row, with every metric."""
+        explanations = explain(self.teacher, self.rows, "trivial", batch_size=self.batch_size)
+        evaluation = run_evaluation(explanations, self.teacher, self.data, seed=self.seed, batch_size=self.batch_size)
+        means = {(row.metric, row.method): row.value for row in evaluation.summary()}
+        for test in evaluation.tests():
             entry = METRICS[test.metric]
             low, high = (np.nan if end is None else end for end in (test.low, test.high))
             is_fooled = low > 0 if entry.better == "higher" else high < 0
@@ -139,79 +143,83 @@ class _Work:
                 entry.better, test.rows, is_fooled,
             )  # fmt: skip
 
-    def _compared(self, step: str, maps: Mapping[str, Explanations]) -> Iterator[SanityStep]:
-        for method, one in maps.items():
-            likeness = agreement([self.whole[method], one], "spearman", by="size")[:, 0, 1]
-            values = np.stack([likeness, RocAuc()(_in_words(one), self.rows)])
+    def _similarities(self, step: str, by_method: Mapping[str, Explanations]) -> Iterator[SanityStep]:
+        for method, explanations in by_method.items():
+            correlations = agreement([self.original[method], explanations], "spearman", by="size")[:, 0, 1]
+            values = np.stack([correlations, RocAuc()(_word_scores(explanations), self.rows)])
             similarity, area = ((mean, *ends) for mean, *ends, _ in row_means(values))
-            yield SanityStep(method, step, len(one), *similarity, *area)
+            yield SanityStep(method, step, len(explanations), *similarity, *area)
 
-    def _explained(self, teacher: Teacher, method: str) -> Explanations:
-        """Explanations of the class that the teacher as it is predicts: what changes is the model alone."""
+    def _explain(self, teacher: Teacher, method: str) -> Explanations:
+        """Explain the class that the unchanged teacher predicts, so that only the model differs."""
         shared = {"batch_size": self.batch_size, "seed": self.seed}
-        named = {} if is_learned(method) else parse_spec(method).options
-        asked: dict[str, object] = {name: value for name, value in shared.items() if name not in named}
-        asked["progress"] = self.progress
+        spec_options = {} if is_learned(method) else parse_spec(method).options
+        options: dict[str, object] = {name: value for name, value in shared.items() if name not in spec_options}
+        options["progress"] = self.progress
         if teacher is self.teacher:
-            return explain(teacher, self.rows, method, **asked)
-        target = self.whole[method].targets
+            return explain(teacher, self.rows, method, **options)
+        target = self.original[method].targets
         if self.teacher.classes is None or not set(target) <= set(self.teacher.classes):
             with ignore_score_warnings():
-                return explain(teacher, self.rows, method, **asked)
+                return explain(teacher, self.rows, method, **options)
         order = {name: number for number, name in enumerate(self.teacher.classes)}
         rows = [replace(row, label=order[name]) for row, name in zip(self.rows, target, strict=True)]
-        with ignore_score_warnings():  # of a model with random weights
-            return explain(teacher, rows, method, target="gold", **asked)
+        with ignore_score_warnings():  # warnings about a randomised model do not matter
+            return explain(teacher, rows, method, target="gold", **options)
 
-    def _taught_nonsense(self, epochs: int | None) -> Model:
+    def _train_on_shuffled_labels(self, epochs: int | None) -> Model:
         teacher = self.teacher
-        lessons, chosen_by = self.data["teach"].rows, self.data["dev"].rows
-        start = student_init("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=lessons)
-        twin = start.build(self.seed).to(teacher.device)
+        teach_rows, dev_rows = self.data["teach"].rows, self.data["dev"].rows
+        init = student_init("same", teacher=teacher, task=teacher.task, classes=teacher.classes, rows=teach_rows)
+        model = init.build(self.seed).to(teacher.device)
         gold = HumanTeacher(self.data.task, self.data.classes)
         train, dev = (
-            Examples.of(twin, rows, _shuffled(gold.predict(rows), self.seed)) for rows in (lessons, chosen_by)
+            Examples.of(model, rows, _shuffled(gold.predict(rows), self.seed)) for rows in (teach_rows, dev_rows)
         )
-        asked: Training = default_training(twin)
-        asked = replace(asked, seed=self.seed, epochs=epochs or asked.epochs, patience=epochs or asked.epochs)
-        history = fit(twin, train, dev, asked, keep="last", progress=self.progress)
+        training: Training = default_training(model)
+        training = replace(
+            training, seed=self.seed, epochs=epochs or training.epochs, patience=epochs or training.epochs
+        )
+        history = fit(model, train, dev, training, keep="last", progress=self.progress)
         self.notes.append(
-            f"The twin ({start.origin}) learned shuffled labels of {len(train):,} rows for {len(history)} epochs; its "
+            f"The copy ({init.origin}) learned shuffled labels of {len(train):,} rows for {len(history)} epochs; its "
             f"training loss is {history[-1].loss:.3f}."
         )
-        return twin
+        return model
 
 
 def _steps(model: Model) -> Iterator[tuple[str, list[str]]]:
-    """Names of parameters, from the answer down: what comes after the layers, each layer, what comes before them."""
+    """Names of parameters, from the output down: the head, each layer, the embeddings."""
     names = [name for name, _ in model.named_parameters()]
-    of_layer: dict[int, list[str]] = {}
-    numbers = {id(one): name for name, one in model.named_parameters()}
+    layer_parameters: dict[int, list[str]] = {}
+    name_of = {id(parameter): name for name, parameter in model.named_parameters()}
     for number, layer in enumerate(model.layers_in_order):
-        of_layer[number] = [numbers[id(one)] for one in layer.parameters() if id(one) in numbers]
-    inside = {name for own in of_layer.values() for name in own}
-    if inside:
-        before = set(names[: min(names.index(name) for name in inside)])
-    else:  # layers without weights, as of a bag of words
-        tables = [one for one in model.modules() if isinstance(one, torch.nn.Embedding)]
-        before = {numbers[id(one)] for table in tables for one in table.parameters()}
-    steps = [("head", [name for name in names if name not in inside and name not in before])]
-    steps += [(f"layer {number + 1}", of_layer[number]) for number in sorted(of_layer, reverse=True)]
+        layer_parameters[number] = [
+            name_of[id(parameter)] for parameter in layer.parameters() if id(parameter) in name_of
+        ]
+    in_layers = {name for step_names in layer_parameters.values() for name in step_names}
+    if in_layers:
+        before = set(names[: min(names.index(name) for name in in_layers)])
+    else:  # layers without weights, such as a bag of words
+        tables = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+        before = {name_of[id(parameter)] for table in tables for parameter in table.parameters()}
+    steps = [("head", [name for name in names if name not in in_layers and name not in before])]
+    steps += [(f"layer {number + 1}", layer_parameters[number]) for number in sorted(layer_parameters, reverse=True)]
     steps.append(("embeddings", [name for name in names if name in before]))
-    yield from ((step, own) for step, own in steps if own)
+    yield from ((step, step_names) for step, step_names in steps if step_names)
 
 
-def _redraw(model: Model, names: Sequence[str], seed: int) -> None:
-    """Draw weights anew, with the mean and spread that each tensor has: scales stay, what was learned goes."""
-    known = dict(model.named_parameters())
+def _randomise(model: Model, names: Sequence[str], seed: int) -> None:
+    """Redraw weights from a normal distribution with the mean and standard deviation of each tensor."""
+    parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name in names:
-            one = known[name]
-            dice = torch.Generator().manual_seed(seed_from(seed, "weights", name))
-            drawn = torch.randn(one.shape, generator=dice, dtype=torch.float64)
-            exact = one.cpu().double()  # some devices have no double precision
-            spread = exact.std(correction=0) if one.numel() else torch.zeros(())
-            one.copy_((drawn * spread + exact.mean()).to(one.dtype))
+            weights = parameters[name]
+            generator = torch.Generator().manual_seed(seed_from(seed, "weights", name))
+            noise = torch.randn(weights.shape, generator=generator, dtype=torch.float64)
+            exact = weights.cpu().double()  # some devices have no double precision
+            deviation = exact.std(correction=0) if weights.numel() else torch.zeros(())
+            weights.copy_((noise * deviation + exact.mean()).to(weights.dtype))
 
 
 def _shuffled(outputs: Outputs, seed: int) -> Outputs:
@@ -220,5 +228,5 @@ def _shuffled(outputs: Outputs, seed: int) -> Outputs:
     return replace(mixed, ids=outputs.ids)
 
 
-def _in_words(maps: Explanations) -> Explanations:
-    return maps if maps.is_image else without_special(maps).words()
+def _word_scores(explanations: Explanations) -> Explanations:
+    return explanations if explanations.is_image else without_special(explanations).words()

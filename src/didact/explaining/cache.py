@@ -1,4 +1,4 @@
-"""The explanations of a run in files: computed once, shared by all students, and only the missing ones added."""
+"""Caches the explanations of a run in files, which all students share. Only missing rows are explained."""
 
 import hashlib
 import re
@@ -27,65 +27,65 @@ from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 from didact.results.explanations_parquet import to_parquet
 
-# How an explainer may be given: by spec, as a file of explanations, as explanations, or as an object.
+# A spec, a file of explanations, explanations in memory, or an object.
 Method = str | Explainer | Explanations | Callable[..., Any]
-# Larger batches of a large model spend their time in page faults: MiniLM, 128 pieces, 64 rows against 16: 1.3 to 1.5x.
+# Larger batches of a large model lose time in page faults: MiniLM at 128 tokens takes 1.3 to 1.5x with 64 rows.
 _ON_CPU: Final = 16
 
 
 @dataclass(frozen=True)
 class CachedFile:
-    """A file of explanations in the cache's folder, and what goes into the keys of the students that use it."""
+    """A file in the folder of the cache. The keys of the students that use it contain `key`."""
 
     name: str
     key: str
 
 
-Members = Sequence[tuple[str, CachedFile]]  # of a blend, by name
+Members = Sequence[tuple[str, CachedFile]]  # the explanations that a blend combines, by name
 
 
 @dataclass(frozen=True, eq=False)
 class CacheLookup:
-    """Where the explanations of some rows belong, and the files of smaller plans that may hold some of them.
+    """The file for the explanations of some rows, and older files that may hold some of these rows.
 
-    Of explanations that were given, no `rows` are left to explain.
+    `rows` is empty for explanations that the user passed: nothing is left to explain.
     """
 
     path: Path
     key: str
     rows: Sequence[Row] = ()
-    others: Sequence[Path] = ()
+    older_files: Sequence[Path] = ()
 
     @property
     def file(self) -> CachedFile:
         return CachedFile(self.path.name, self.key)
 
     def missing_rows(self) -> Sequence[Row]:
-        """The rows that are in none of the files."""
-        return () if _loaded(self.path) is not None else self.parts()[1]
+        """The rows that no file holds."""
+        return () if _load_readable(self.path) is not None else self.load_cached()[1]
 
-    def parts(self) -> tuple[list[Explanations], list[Row]]:
-        """What the other files hold of the rows, and the rows they do not hold."""
-        parts: list[Explanations] = []
-        have: set[str] = set()
-        for other in self.others:
-            explanations = _loaded(other)
-            if explanations is None or explanations.is_image:  # texts tell whether a row is the same
+    def load_cached(self) -> tuple[list[Explanations], list[Row]]:
+        """Load the explanations of these rows from older files; return them and the missing rows."""
+        cached: list[Explanations] = []
+        covered: set[str] = set()
+        for file in self.older_files:
+            explanations = _load_readable(file)
+            if explanations is None or explanations.is_image:  # only texts show whether a row is the same
                 continue
             texts = dict(zip(explanations.ids, explanations.texts, strict=True))
-            rows = [row for row in self.rows if row.id not in have and texts.get(row.id) == row.texts]
-            have |= {row.id for row in rows}
+            rows = [row for row in self.rows if row.id not in covered and texts.get(row.id) == row.texts]
+            covered |= {row.id for row in rows}
             if rows:
-                parts.append(select_rows(explanations, rows, label=other.name))
-        return parts, [row for row in self.rows if row.id not in have]
+                cached.append(select_rows(explanations, rows, label=file.name))
+        return cached, [row for row in self.rows if row.id not in covered]
 
 
 @dataclass(frozen=True, eq=False)
 class ExplanationCache:
-    """The explanations of one teacher in files of one folder. A plan that grows explains only the rows it adds.
+    """The explanations of one teacher, in files of one folder. When a plan grows, only its new rows are explained.
 
-    `fingerprint` is the teacher's, `background` what methods compare with, and `outputs` the teacher's answers, where
-    they are known. `fill` may explain shards elsewhere.
+    `fingerprint` is that of the teacher, `background` are the rows that methods compare with, and `outputs` the
+    teacher's answers, if known. `fill` may explain shards in other processes.
     """
 
     folder: Path
@@ -97,44 +97,44 @@ class ExplanationCache:
     fill: FillStore | None = None
 
     def explain(self, method: Method, rows: Sequence[Row], *, label: str, quiet: bool = False) -> CachedFile:
-        """The explanations of these rows in a file: those there are, and the missing ones computed now."""
+        """Return the file with the explanations of these rows. Missing rows are explained first."""
         explanations = as_explanations(method)
         if explanations is not None:
-            return self._save_as_is(select_rows(explanations, rows, label=label), label, whole=explanations)
+            return self._save_as_is(select_rows(explanations, rows, label=label), label, source=explanations)
         job = self._job(method)
         cached = self._lookup(job, rows, label) if job.method.is_reproducible else None
         if cached is not None and is_readable_file(cached.path):
             return cached.file
-        known, missing = ([], rows) if cached is None else cached.parts()
+        existing, missing = ([], rows) if cached is None else cached.load_cached()
         if cached is not None and not missing:
-            self._save(cached.path, rows, known)
+            self._save(cached.path, rows, existing)
             return cached.file
-        work = DatasetJob(job, missing, self.outputs)
-        work.check()
+        dataset_job = DatasetJob(job, missing, self.outputs)
+        dataset_job.check()
         progress = self.progress and not quiet
         if cached is None:
-            new = work.explain(progress=progress)
+            new = dataset_job.explain(progress=progress)
             file = self._save_as_is(new, label)
         else:
             invalidate_fingerprint(self.teacher)
-            store, file = work.store(cached.path), cached.file
-            new = work.explain(store, progress=progress, fill=self.fill)
-            self._save(cached.path, rows, [*known, new])
+            store, file = dataset_job.store(cached.path), cached.file
+            new = dataset_job.explain(store, progress=progress, fill=self.fill)
+            self._save(cached.path, rows, [*existing, new])
             store.clear()
         warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=2)
         return file
 
     def lookup(self, method: Method, rows: Sequence[Row], *, label: str) -> CacheLookup | None:
-        """Where the explanations by a method belong; None for a method whose making is not known."""
+        """Find the file for the explanations of a method. None for an object, whose settings are unknown."""
         explanations = as_explanations(method)
         if explanations is not None:
-            file = _content_key(select_rows(explanations, rows, label=label), label, whole=explanations)
+            file = _content_key(select_rows(explanations, rows, label=label), label, source=explanations)
             return CacheLookup(self.folder / file.name, file.key)
         job = self._job(method)
         return self._lookup(job, rows, label) if job.method.is_reproducible else None
 
     def components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
-        """What a learned explainer weighs, in two files; `members` are the explanations that a blend is made of."""
+        """Return the component scores of a learned explainer, in two files. A blend combines the `members`."""
         file = self.lookup_components(explainer, rows, members)
         path = self.folder / file.name
         if not ComponentScores.is_readable_file(path):
@@ -150,37 +150,39 @@ class ExplanationCache:
         return file
 
     def lookup_components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
-        """Where what a learned explainer weighs belongs."""
+        """Find the files for the component scores of a learned explainer."""
         name = name_of(explainer)
-        facts = {"teacher": self.fingerprint, "family": name, "version": explainer.version}
-        key = key_of(facts | {"members": [(label, member.key) for label, member in members]})
+        key_fields = {"teacher": self.fingerprint, "family": name, "version": explainer.version}
+        key = key_of(key_fields | {"members": [(label, member.key) for label, member in members]})
         return CachedFile(f"parts-{name}-{key}-{_rows_key(rows)}", key)
 
     def _job(self, method: Any) -> ExplainJob:
         return ExplainJob.of(self.teacher, method, background=self.background, batch_size=batch_size_for(self.teacher))
 
     def _lookup(self, job: ExplainJob, rows: Sequence[Row], label: str) -> CacheLookup:
-        key = key_of({"teacher": self.fingerprint, **job.facts})
+        key = key_of({"teacher": self.fingerprint, **job.score_settings})
         stem = f"{slug(label)}-{key}"
-        # Where labels or rationales decide the scores, the same text may now have others.
+        # If labels or rationales decide the scores, the same text may need other scores than before.
         is_label = job.common.target == "gold" or job.teacher.reads_labels
         by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
-        others = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
-        return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, others)
+        older_files = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
+        return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, older_files)
 
-    def _save(self, path: Path, rows: Sequence[Row], parts: Sequence[Explanations]) -> None:
-        """Save the explanations of all rows, in their order, from the parts that hold some of them."""
-        fingerprints = {"teacher": parts[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
-        alike = [replace(part, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for part in parts]
-        explanations = alike[0] if len(alike) == 1 else Explanations.joined(alike)
-        # The same text may have got another label since.
+    def _save(self, path: Path, rows: Sequence[Row], pieces: Sequence[Explanations]) -> None:
+        """Join the pieces, put the rows in order, and save them."""
+        fingerprints = {"teacher": pieces[-1].fingerprints["teacher"], "data": fingerprint_of(rows)}
+        uniform = [
+            replace(piece, fingerprints=fingerprints, teacher=self.teacher.name, images=None) for piece in pieces
+        ]
+        explanations = uniform[0] if len(uniform) == 1 else Explanations.joined(uniform)
+        # The label of a text may have changed since it was explained.
         replace(select_rows(explanations, rows, label=path.name), labels=gold_labels(self.teacher, rows)).save(path)
 
-    def _save_as_is(self, maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
-        """Explanations whose making is not known, in a file: their content is their key."""
-        file = _content_key(maps, label, whole=whole)
+    def _save_as_is(self, explanations: Explanations, label: str, *, source: Explanations | None = None) -> CachedFile:
+        """Save explanations of unknown origin in a file whose key is a hash of their content."""
+        file = _content_key(explanations, label, source=source)
         if not is_readable_file(self.folder / file.name):
-            replace(maps, images=None).save(self.folder / file.name)
+            replace(explanations, images=None).save(self.folder / file.name)
         return file
 
 
@@ -189,51 +191,54 @@ def _rows_key(rows: Sequence[Row]) -> str:
 
 
 def batch_size_for(teacher: Teacher) -> int | None:
-    """Large models on the CPU are asked in smaller batches; None leaves it to `explain`."""
+    """A smaller batch size for large models on the CPU; None for the default of `explain`."""
     return _ON_CPU if teacher.pretrained == "everything" and teacher.device.type == "cpu" else None
 
 
-def select_rows(maps: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
-    """The explanations of these rows, found by id; all must be there and be about the same texts."""
-    index = {name: number for number, name in enumerate(maps.ids)}
+def select_rows(explanations: Explanations, rows: Sequence[Row], *, label: str) -> Explanations:
+    """Select the explanations of these rows by id.
+
+    Raises `DataError` if a row is missing or explains another text. `label` names the explanations in the message.
+    """
+    index = {name: number for number, name in enumerate(explanations.ids)}
     missing = [row.id for row in rows if row.id not in index]
     if missing:
         raise DataError(
             f"{len(missing)} of {len(rows)} rows that students see have no explanation in {label!r}. "
-            "Explain the whole split 'train', or take smaller sizes. The first are:",
+            "Explain the whole split 'train', or choose smaller training sizes. Missing are:",
             missing,
         )
-    other = [row.id for row in rows if row.image is None and maps.texts[index[row.id]] != row.texts]
-    if other:
-        raise DataError(f"{len(other)} explanations in {label!r} are about other texts than the rows have:", other)
+    changed = [row.id for row in rows if row.image is None and explanations.texts[index[row.id]] != row.texts]
+    if changed:
+        raise DataError(f"{len(changed)} explanations in {label!r} explain other texts than the rows have:", changed)
     order = [index[row.id] for row in rows]
-    return maps if order == list(range(len(maps))) else maps.select(order)
+    return explanations if order == list(range(len(explanations))) else explanations.select(order)
 
 
 def as_explanations(method: Method) -> Explanations | None:
-    """Explanations that are given as they are, by a file or at hand; None for a method that makes them."""
+    """Explanations that the user passed, as a file or in memory; None for a method that computes them."""
     if isinstance(method, str) and method.endswith(".parquet"):
         return Explanations.load(method)
     return method if isinstance(method, Explanations) else None
 
 
-def _content_key(maps: Explanations, label: str, *, whole: Explanations | None = None) -> CachedFile:
-    """Where such explanations belong. `whole` is the set they were chosen from: it stays the same when a plan grows."""
-    content = _hash(replace(maps, images=None))
-    return CachedFile(f"{slug(label)}-{content}.parquet", content if whole is None else _hash(whole))
+def _content_key(explanations: Explanations, label: str, *, source: Explanations | None = None) -> CachedFile:
+    """The file for explanations of unknown origin. The key hashes `source`, which stays the same when a plan grows."""
+    content = _hash_of(replace(explanations, images=None))
+    return CachedFile(f"{slug(label)}-{content}.parquet", content if source is None else _hash_of(source))
 
 
-def _hash(maps: Explanations) -> str:
-    return hashlib.sha256(to_parquet(maps)).hexdigest()[:16]
+def _hash_of(explanations: Explanations) -> str:
+    return hashlib.sha256(to_parquet(explanations)).hexdigest()[:16]
 
 
 def is_readable_file(path: Path) -> bool:
-    """Whether a file holds explanations that can be read."""
-    return _loaded(path) is not None
+    """True if a file holds explanations and is not damaged."""
+    return _load_readable(path) is not None
 
 
-def _loaded(path: Path) -> Explanations | None:
-    """The explanations in a file; None if it is missing or damaged."""
+def _load_readable(path: Path) -> Explanations | None:
+    """Load the explanations in a file; None if it is missing or damaged."""
     if not path.is_file():
         return None
     try:

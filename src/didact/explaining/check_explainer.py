@@ -1,4 +1,4 @@
-"""`check_explainer`: whether an explainer keeps the promises of our own, on tiny models made on the spot."""
+"""`check_explainer` tests an explainer against the contract of all explainers, on tiny models with random weights."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +22,14 @@ from didact.registry import UNSTATED
 
 _TOLERANCE: Final = 1e-4  # models compute in single precision
 _SERVED: Final = "It explains at least one of the models."
-_REFUSES: Final = "What it cannot explain it refuses with an UnsupportedError, or another RequestError."
+_REFUSES: Final = "It refuses what it cannot explain with an UnsupportedError or another RequestError."
 _TEXTS: Final = ("a good film", "the plot is unbelievable, but the music was great!", "bad")
 _PAIRS: Final = (("who sings", "the music was great anna sings"), ("a film", "bad"), ("is it good", "not very good"))
 
 
 @dataclass(frozen=True)
 class PromiseResult:
-    """One promise, whether it was kept, and what was seen if not."""
+    """One promise, whether the explainer keeps it, and what was observed if not."""
 
     promise: str
     outcome: Literal["passed", "failed", "not applicable"]
@@ -42,7 +42,7 @@ class PromiseResult:
 
 @dataclass(frozen=True)
 class ExplainerCheck:
-    """The promises of one explainer. Printed, one line for each."""
+    """The result of `check_explainer`. `str` gives one line per promise."""
 
     method: str
     promises: tuple[PromiseResult, ...]
@@ -53,7 +53,7 @@ class ExplainerCheck:
 
     @property
     def failed(self) -> tuple[PromiseResult, ...]:
-        return tuple(one for one in self.promises if one.outcome == "failed")
+        return tuple(promise for promise in self.promises if promise.outcome == "failed")
 
     def __str__(self) -> str:
         broken = len(self.failed)
@@ -65,13 +65,13 @@ class ExplainerCheck:
 def check_explainer(
     method: str | Explainer | Callable[..., Any], *, raises: bool = True, **options: Any
 ) -> ExplainerCheck:
-    """Check an explainer, a callable or a method by name (with its `options`) against what all explainers promise.
+    """Check that an explainer, a callable or a named method (with its `options`) keeps the promises of all explainers.
 
-    It explains a few rows of tiny models with random weights, which are made here (a transformer, a BERT with word
-    pieces, a BiLSTM, pairs of texts, a regression, a reading task, a function). Nothing is downloaded, and it takes
-    seconds. A model that it refuses (`UnsupportedError`) is left out. A function is asked about only if the method is
-    registered with needs="predictions" or needs="nothing". A broken promise raises `ContractError`, unless `raises` is
-    False.
+    The explainer explains a few rows of tiny models with random weights: a transformer, a BERT with word pieces, a
+    BiLSTM, and models for pairs, regression and reading. Nothing is downloaded; the check takes seconds. Models that
+    the explainer refuses (`UnsupportedError`) are left out. A function is among the models only if the method is
+    registered with needs="predictions" or needs="nothing". Raises `ContractError` for a broken promise, unless
+    `raises` is False.
     """
     built = build_explainer(method, **options)
     entry = _entry(built)
@@ -82,7 +82,7 @@ def check_explainer(
     for subject, teacher, rows in _subjects(with_function=with_function):
         prepared = partial(_prepared, method, options, teacher)
         try:
-            seen = check_promises(prepared, teacher, rows, kind=kind, tolerance=_TOLERANCE)
+            faults = check_promises(prepared, teacher, rows, kind=kind, tolerance=_TOLERANCE)
         except RequestError as error:
             refused.append(f"{subject}: {error}")
             continue
@@ -90,8 +90,8 @@ def check_explainer(
             crashed.append(f"{subject}: {type(error).__name__}: {error}")
             continue
         served.append(subject)
-        for name, result in seen.items():
-            outcomes[name].append((subject, result))
+        for name, fault in faults.items():
+            outcomes[name].append((subject, fault))
     promises = [_verdict(promise, outcomes[name]) for name, promise in PROMISES.items()]
     promises.append(PromiseResult(_SERVED, "passed" if served else "failed", "" if served else "; ".join(refused[:1])))
     refusal: Literal["passed", "failed", "not applicable"] = "passed" if refused else "not applicable"
@@ -103,11 +103,11 @@ def check_explainer(
 
 
 def _verdict(promise: str, outcomes: Sequence[tuple[str, str]]) -> PromiseResult:
-    """One line from what was seen on each model."""
-    broken = next((one for one in outcomes if one[1] not in ("", NOT_APPLICABLE)), None)
+    """Combine the outcomes on all models into one result."""
+    broken = next((outcome for outcome in outcomes if outcome[1] not in ("", NOT_APPLICABLE)), None)
     if broken is not None:
         return PromiseResult(promise, "failed", f"{broken[0]}: {broken[1]}")
-    return PromiseResult(promise, "passed" if any(not seen for _, seen in outcomes) else "not applicable")
+    return PromiseResult(promise, "passed" if any(not fault for _, fault in outcomes) else "not applicable")
 
 
 def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: Sequence[Row]) -> Callable[..., Any]:
@@ -118,7 +118,7 @@ def _prepared(method: Any, options: dict[str, object], teacher: Teacher, rows: S
 
 
 def _entry(built: ResolvedMethod) -> ExplainerEntry | None:
-    """What the registry says of the explainer, if it is registered: a function may just be called like a method."""
+    """The registry entry of the explainer. None if another function merely has the name of a method."""
     function = inspect.unwrap(getattr(built.explainer, "function", type(built.explainer)))
     if built.name not in EXPLAINERS or EXPLAINERS.load(built.name) is not function:
         return None
@@ -126,7 +126,7 @@ def _entry(built: ResolvedMethod) -> ExplainerEntry | None:
 
 
 def _subjects(*, with_function: bool) -> Iterator[tuple[str, Teacher, Sequence[Row]]]:
-    """Names, teachers and rows of several lengths."""
+    """Name, teacher and rows (of several lengths) of each tiny model."""
     marked = (Span(0, 0, 1),)
     texts = [Row(f"text {index}", (text,), label=index % 2, rationale=marked) for index, text in enumerate(_TEXTS)]
     pairs = [Row(f"pair {index}", pair, label=index % 2, rationale=marked) for index, pair in enumerate(_PAIRS)]
@@ -139,7 +139,7 @@ def _subjects(*, with_function: bool) -> Iterator[tuple[str, Teacher, Sequence[R
     yield "transformer, reading", _native("native", "reading", questions), questions
     yield "BiLSTM with attention, classification", _native("bilstm_attention", "classification", texts), texts
     if with_function:
-        yield "function, classification", FunctionTeacher(_letters, ["few", "many"]), texts
+        yield "function, classification", FunctionTeacher(_count_letters, ["few", "many"]), texts
 
 
 def _native(architecture: str, task: str, rows: Sequence[Row]) -> Teacher:
@@ -152,12 +152,12 @@ def _native(architecture: str, task: str, rows: Sequence[Row]) -> Teacher:
             f"{architecture}(width=16{heads})", task=TASKS[task], rows=rows, source="rows of the check", split="all",
             classes=("a", "b", "c") if TASKS[task].has_classes else None,
         )  # fmt: skip
-        _scatter(model)
+        _add_noise(model)
     return model.eval()
 
 
 def _bert() -> Teacher:
-    """A BERT of two layers with a tokenizer that cuts words into pieces."""
+    """A BERT with two layers and a tokenizer that splits words into pieces."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
@@ -184,18 +184,18 @@ def _bert() -> Teacher:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = BertForSequenceClassification(config).eval()
-        _scatter(model)
+        _add_noise(model)
     return load_teacher((model, tokenizer))
 
 
-def _scatter(model: torch.nn.Module) -> None:
-    """Random biases and norms too, or half of the mistakes cancel out."""
+def _add_noise(model: torch.nn.Module) -> None:
+    """Randomise biases and norms, too: at their defaults, many mistakes cancel out."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
 
 
-def _letters(texts: Sequence[str]) -> np.ndarray:
-    """Probabilities of few and many letters "o"."""
+def _count_letters(texts: Sequence[str]) -> np.ndarray:
+    """Probabilities of the classes few and many, from the counts of the letters a and o."""
     many = 1 / (1 + np.exp([0.5 + 0.2 * text.count("a") - 0.3 * text.count("o") for text in texts]))
     return np.stack([1 - many, many], 1)

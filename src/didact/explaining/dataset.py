@@ -1,4 +1,4 @@
-"""All rows of a data set explained shard by shard."""
+"""Explains all rows of a data set shard by shard."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,33 +18,33 @@ from didact.viz.progress import Progress
 
 @dataclass(eq=False)
 class DatasetJob:
-    """All rows of a data set and the job that explains them. `outputs` are the teacher's answers, where known."""
+    """All rows of a data set, and the job that explains them. `outputs` are the teacher's answers, if known."""
 
     job: ExplainJob
     rows: Sequence[Row]
     outputs: Outputs | None = None
 
     def check(self) -> None:
-        """Refuse before any work what would be refused half way."""
+        """Raise errors now that would otherwise come in the middle of the work."""
         if self.outputs is not None and not {row.id for row in self.rows} <= set(self.outputs.ids):
-            raise ShapeError("The outputs given are not of all rows to explain. Leave them out: the teacher is asked.")
+            raise ShapeError("outputs lacks some of the rows to explain. Leave it out to run the teacher.")
         teacher = self.job.teacher
-        if len(self.rows) > self.job.shard_rows:  # else its one shard is encoded at once
+        if len(self.rows) > self.job.shard_rows:  # a single shard is encoded at once, which checks all rows
             teacher.check_rows(self.rows)
         self.job.check(self.rows)
         self.job.check_learned()
 
     @cached_property
     def answers(self) -> Outputs | None:
-        """The outputs of these rows, in their order."""
+        """The outputs of these rows, in the order of the rows."""
         if self.outputs is None:
             return None
-        indices = {row: index for index, row in enumerate(self.outputs.ids)}
-        return self.outputs.select(np.array([indices[row.id] for row in self.rows], dtype=np.int64))
+        index_of = {row: index for index, row in enumerate(self.outputs.ids)}
+        return self.outputs.select(np.array([index_of[row.id] for row in self.rows], dtype=np.int64))
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Of the teacher and of the rows. A function whose answers are not known is asked once more about each row."""
+        """Fingerprints of teacher and rows. A function whose answers are unknown runs once more on each row."""
         teacher, data = self.job.teacher, {"data": fingerprint_of(self.rows)}
         if teacher.is_identified_by_answers:
             return {"teacher": teacher.fingerprint(self.rows, self.answers), **data}
@@ -58,25 +58,25 @@ class DatasetJob:
             yield Shard(number, self.rows[start : start + size], outputs)
 
     def store(self, path: Path) -> ShardStore:
-        """Where finished shards are kept until they become the file `path`."""
+        """The store that holds finished shards until they become the file `path`."""
         return ShardStore(path, self.job, shard=self.job.shard_rows, teacher=self.fingerprints["teacher"])
 
     def explain(
         self, store: ShardStore | None = None, *, progress: bool = False, fill: "FillStore | None" = None
     ) -> Explanations:
-        """All rows, shard by shard. With a `store`, finished shards are loaded from it and new ones saved.
+        """Explain all rows, shard by shard. A `store` supplies finished shards and receives new ones.
 
-        `fill` may explain what the store lacks elsewhere; what it leaves is explained here.
+        `fill` may explain missing shards in other processes; this process explains the rest.
         """
         is_filled = fill is not None and store is not None and fill(self, store, progress)
         with Progress(self.job.title, total=len(self.rows), shown=progress and not is_filled) as bar:
-            explain = self._explain if store is None else store.explain
-            parts = [explain(shard, bar) for shard in self.shards()]
+            explain_shard = self._explain if store is None else store.explain
+            shards = [explain_shard(shard, bar) for shard in self.shards()]
         images = tuple(row.image for row in self.rows if row.image is not None) or None
-        return replace(Explanations.joined(parts), fingerprints=self.fingerprints, images=images)
+        return replace(Explanations.joined(shards), fingerprints=self.fingerprints, images=images)
 
     def _explain(self, shard: Shard, bar: Progress) -> Explanations:
         return self.job.explain(shard.rows, shard.outputs, bar)
 
 
-FillStore = Callable[[DatasetJob, ShardStore, bool], bool]  # explains what the store lacks; the last is `progress`
+FillStore = Callable[[DatasetJob, ShardStore, bool], bool]  # explains missing shards; the last argument is `progress`

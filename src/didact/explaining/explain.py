@@ -1,4 +1,4 @@
-"""One call explains a whole data set with any method, and resumes where it was stopped."""
+"""`didact.explain`: explains a whole data set with one method, and resumes stopped runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -49,78 +49,91 @@ def explain(
 
     Without a `method`, `didact.explainers.default.default_method` chooses: `lrp` for models on which its scores add up,
     `integrated_gradients` for other models, `occlusion` for functions. The result's `method` names it.
-    Common options: `target` (predicted, gold, contrast, a class), `scale` (logit, probability, log_probability),
-    `level` (token, word), `special` (score special tokens too), `absolute`, `normalise` (raw, softmax,
-    softmax(temperature=0.1), top(k=0.1)), `precision` (single, bfloat16, float16: of a model's passes, for methods that
-    take no gradient). All others are the method's own; docs/explainers.md lists them. `target="all"` explains every
-    class, one after another, and returns the explanations by class (`ByClass`, a mapping that shows them side by side).
-    `batch_size` (64) altered rows pass through the model at once; `seed` (0) decides random draws. `background_rows`
-    are what gradient_shap and deep_shap compare with; the explained rows themselves if there are none. `outputs` are
-    what the teacher answered to these rows, where that is known already: it is not asked again. Gold labels of a split
-    are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where the
-    names differ. A data set that came from one file without splits is explained as a whole. With `out` the result is
-    also kept there as Parquet, and a run that was stopped goes on where it was. A file there that holds no
+
+    Options that every method shares: `target` (predicted, gold, contrast, or a class), `scale` (logit, probability,
+    log_probability), `level` (token, word), `special` (score special tokens, too), `absolute`, `normalise` (raw,
+    softmax, softmax(temperature=0.1), top(k=0.1)), and `precision` (single, bfloat16, float16: of the model's forward
+    passes, for methods without gradients). All other options belong to the method; docs/explainers.md lists them.
+    `target="all"` explains every class in turn and returns a `ByClass`, a mapping from class to explanations.
+
+    `batch_size` (64) is the number of perturbed rows per forward pass, `seed` (0) decides random draws.
+    `background_rows` are the rows that gradient_shap and deep_shap compare with (default: the explained rows).
+    `outputs` are the teacher's answers to the rows, if known; the teacher then need not predict again. Gold labels of a
+    split are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where
+    the names differ. A data set from one file without splits is explained as a whole.
+
+    `out` also saves the result as a Parquet file, and a stopped run resumes from it. An existing file that holds no
     explanations, or those of another model, method, options or data, is replaced only with `overwrite`.
 
-    Warns (`ExplanationWarning`) where scores that promise to add up are off by more than 5 % in the median of the rows.
+    Warns (`ExplanationWarning`) if scores that should add up are off by more than 5 % in the median of the rows.
     """
     teacher = as_teacher(teacher)
     rows = rows_for(teacher, data)
-    method = _chosen_method(teacher, rows, options) if method is None else method
-    resolving: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
+    method = _default_method(teacher, rows, options) if method is None else method
+    resolve_options: dict[str, Any] = {"preset": preset, "batch_size": batch_size, "seed": seed}
     if options.get("target") == ALL and ALL not in (teacher.classes or ()):
-        given = {**options, **resolving, "background_rows": background_rows, "outputs": outputs, "progress": progress}
-        return _every_class(teacher, rows, method, out, given)
-    job = ExplainJob.of(teacher, method, options, **resolving)
+        call_options = {
+            **options,
+            **resolve_options,
+            "background_rows": background_rows,
+            "outputs": outputs,
+            "progress": progress,
+        }
+        return _explain_every_class(teacher, rows, method, out, call_options)
+    job = ExplainJob.of(teacher, method, options, **resolve_options)
     rows = labelled_rows(teacher, data, rows, classes=classes, required=job.common.target == "gold")
     job.background = rows if background_rows is None else rows_for(teacher, background_rows)
-    work = DatasetJob(job, rows, outputs)
-    work.check()
-    explanations = work.explain(progress=progress) if out is None else _saved(work, out, overwrite, progress)
+    dataset_job = DatasetJob(job, rows, outputs)
+    dataset_job.check()
+    explanations = (
+        dataset_job.explain(progress=progress)
+        if out is None
+        else _explain_to_file(dataset_job, out, overwrite, progress)
+    )
     warn_about_scores(job.method, explanations.residuals, explanations.cautions, stacklevel=2)
     return explanations
 
 
-def _saved(work: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -> Explanations:
-    """Explain into a file, from where a stopped run left off."""
+def _explain_to_file(dataset_job: DatasetJob, out: str | Path, overwrite: bool, progress: bool) -> Explanations:
+    """Explain into a file, and resume a stopped run."""
     if not isinstance(out, str | Path):
         raise OptionError(f"out must be the path of a file, not {out!r}.")
     path = check_new_file(Path(out), overwrite=overwrite, replaces=is_explanations)
-    invalidate_fingerprint(work.job.teacher)
+    invalidate_fingerprint(dataset_job.job.teacher)
     if not overwrite:
-        work.job.check_origin(path, work.fingerprints if path.exists() else {})
-    store = work.store(path)
-    explanations = work.explain(store, progress=progress)
+        dataset_job.job.check_origin(path, dataset_job.fingerprints if path.exists() else {})
+    store = dataset_job.store(path)
+    explanations = dataset_job.explain(store, progress=progress)
     explanations.save(path)
     store.clear()
     return explanations
 
 
-def _every_class(
+def _explain_every_class(
     teacher: Teacher, rows: Sequence[Row], method: Any, out: str | Path | None, options: Mapping[str, Any]
 ) -> ByClass:
-    """The rows explained once for each class."""
+    """Explain the rows once per class."""
     if teacher.classes is None:
-        raise OptionError(f"Target 'all' explains every class, and task {teacher.task} has none: leave target out.")
+        raise OptionError(f"Target 'all' explains every class, but task {teacher.task} has none. Leave target out.")
     if out is not None:
         raise OptionError(
-            "Target 'all' explains several classes, and a file holds one: leave out (--out) out and save each, "
-            "found['CLASS'].save(path), or name one class as the target."
+            "Target 'all' explains several classes, but a file holds one. Leave out (--out) and save each class, "
+            "result['CLASS'].save(path), or name one class as the target."
         )
     by_class = {}
     for index, name in enumerate(teacher.classes):
-        target = ClassIndex(index) if name in TARGETS else name  # a class that is named like a kind of target
+        target = ClassIndex(index) if name in TARGETS else name  # a class may have the name of a kind of target
         by_class[name] = explain(teacher, rows, method, **{**options, "target": target})
     return ByClass(by_class)
 
 
-def _chosen_method(teacher: Teacher, rows: Sequence[Row], options: Mapping[str, Any]) -> str:
-    """The default method, where none was named. An option of another method is an error."""
+def _default_method(teacher: Teacher, rows: Sequence[Row], options: Mapping[str, Any]) -> str:
+    """The default method for this teacher. Raises `OptionError` if it lacks one of the options."""
     method = default_method(teacher, rows)
-    strange = [name for name in options if name not in COMMON and not knows_option(method, name)]
-    if strange:
+    unknown = [name for name in options if name not in COMMON and not knows_option(method, name)]
+    if unknown:
         raise OptionError(
-            f"No method was named, so this teacher is explained with {method!r}, which has no option {strange[0]!r}. "
+            f"Without a method, this teacher is explained with {method!r}, which has no option {unknown[0]!r}. "
             "Name the method that has it: method='integrated_gradients'."
         )
     return method

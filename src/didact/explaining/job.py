@@ -1,4 +1,4 @@
-"""One method and one teacher, ready to explain rows."""
+"""`ExplainJob`: one method and one teacher, ready to explain rows."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ from didact.results.origin import check_same_origin
 from didact.results.transforms import absolute_scores, normalise_scores
 from didact.viz.progress import Progress
 
-SHARD_ROWS: Final = 256  # rows that are kept together, at most: what a killed run loses
-_SHARD_CALLS: Final = 16_384  # altered rows that are kept together, about: fewer rows where each is altered many times
+SHARD_ROWS: Final = 256  # maximum rows per shard: what a killed run loses
+_SHARD_CALLS: Final = 16_384  # perturbed rows per shard, about: a method with many samples gets smaller shards
 _BATCH: Final = 64
 
 
 @dataclass(eq=False)
 class ExplainJob:
-    """A method with its options, and a teacher: everything beside the rows that decides their scores.
+    """A method with its options, and a teacher: everything that decides scores, except the rows.
 
-    The method is prepared once, with the `background`; without one, with the first row that is explained.
+    The method is prepared once, with the `background`, or else with the first explained row.
     """
 
     teacher: Teacher
@@ -62,20 +62,20 @@ class ExplainJob:
         *,
         background: Sequence[Row] | None = None,
         batch_size: int | None = None,
-        **given: Any,
+        **resolve_options: Any,
     ) -> "ExplainJob":
-        """The job for a method as users give it. More options are those of `resolve`."""
-        common, built = resolve_method(teacher, method, options or {}, batch_size=batch_size, **given)
+        """Make the job from a user's method and options. Further options are those of `resolve_method`."""
+        common, built = resolve_method(teacher, method, options or {}, batch_size=batch_size, **resolve_options)
         return cls(teacher, common, built, batch_size or _BATCH, background)
 
     @property
     def title(self) -> str:
-        """What the progress bar says."""
+        """The title of the progress bar."""
         return f"explaining with {self.method.name}"
 
     @property
     def shard_rows(self) -> int:
-        """How many rows of a data set are explained, and kept, together."""
+        """Rows per shard of a data set."""
         samples = self.method.options.get("samples")
         samples = AUTO_SAMPLES if samples == "auto" else samples
         if not isinstance(samples, int) or samples <= 0:
@@ -84,17 +84,17 @@ class ExplainJob:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """All options, the common and the method's own, as they were in force."""
+        """All options in effect: those that every method shares, and those of the method."""
         shared = {name: value for name, value in vars(self.common).items() if name != "precision" or value != SINGLE}
         shared["scale"] = None if self.teacher.task.is_score else self.common.scale or self.teacher.default_scale
-        of_method = {name: value for name, value in self.method.options.items() if name != "batch_size"}
-        if "replace" in of_method and not isinstance(self.teacher, Differentiable):
-            of_method["replace"] = "absent"
-        return shared | of_method
+        method_options = {name: value for name, value in self.method.options.items() if name != "batch_size"}
+        if "replace" in method_options and not isinstance(self.teacher, Differentiable):
+            method_options["replace"] = "absent"
+        return shared | method_options
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What decides the scores beside teacher and rows."""
+    def score_settings(self) -> dict[str, Any]:
+        """What decides the scores, except teacher and rows."""
         explainer = self.method.explainer
         return {
             "method": self.method.name,
@@ -105,28 +105,28 @@ class ExplainJob:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Everything beside the rows that decides the scores, last digits included."""
+        """Everything that decides the scores to the last digit, except the rows."""
         return {
             "teacher": self.fingerprint,
             "threads": torch.get_num_threads(),
             "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
             "device": self.teacher.device.type,
             "batch_size": self.batch_size,
-            **self.facts,
+            **self.score_settings,
         }
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """The hash of the teacher; None for a function, which is known by its answers."""
+        """The fingerprint of the teacher. None for a function, whose answers are hashed instead."""
         return cached_fingerprint(self.teacher)
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What each shard says of its teacher."""
+        """The fingerprints that each shard stores."""
         return {"teacher": self.fingerprint or "function"}
 
     def check_origin(self, path: Path, fingerprints: Mapping[str, str], *, advice: str = "") -> None:
-        """An error if a file there holds explanations of another model, method or data."""
+        """Raise an error if the file at `path` holds explanations of another model, method or data."""
         check_same_origin(
             path,
             teacher=self.teacher.name,
@@ -138,46 +138,46 @@ class ExplainJob:
         )
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Refuse before any work what would be refused half way."""
+        """Raise errors now that would otherwise come in the middle of the work."""
         name = self.method.name
-        need = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
-        check_method(self.teacher, name, need, self.common.precision)
-        unmarked = [row.id for row in rows if row.rationale is None] if name == "human" else []
-        if unmarked:
+        needs = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
+        check_method(self.teacher, name, needs, self.common.precision)
+        without_rationale = [row.id for row in rows if row.rationale is None] if name == "human" else []
+        if without_rationale:
             raise DataError(
-                f"{len(unmarked)} of {len(rows)} rows have no rationale, and the explainer 'human' has "
-                "nothing else to show. Leave them out, or choose another method:",
-                unmarked,
+                f"{len(without_rationale)} of {len(rows)} rows have no rationale, which the explainer 'human' "
+                "needs. Leave these rows out, or choose another method:",
+                without_rationale,
             )
 
     def check_learned(self) -> None:
-        """Warn where an explainer was learned for another teacher, however alike it looks."""
+        """Warn if the explainer was learned for another teacher."""
         explainer = self.method.explainer
         if not isinstance(explainer, LearnedExplainer) or self.fingerprint is None:
             return
         if explainer.learned.get("teacher_fingerprint") not in (None, cached_fingerprint(self.teacher)):
             warnings.warn(
-                f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}); what it "
-                f"weighs may mean something else in {self.teacher.name!r}. Learn it anew (didact learn).",
+                f"This explainer was learned for another teacher ({explainer.learned.get('teacher')}). Its "
+                f"weights may not suit {self.teacher.name!r}. Learn one for this teacher (didact learn).",
                 ExplanationWarning,
                 stacklevel=4,
             )
 
     def explain(self, rows: Sequence[Row], outputs: Outputs | None = None, bar: Progress | None = None) -> Explanations:
-        """Explain the rows in batches of similar length. `outputs` are the teacher's answers to them, in order."""
+        """Explain the rows in batches of similar length. `outputs` are the teacher's answers, in row order."""
         self.check(rows_for(self.teacher, rows))
         groups = row_batches(rows, self.batch_size)
-        parts = []
-        teacher = in_precision(self.teacher, self.common.precision, method=self.method.name)  # of a model a copy
-        with torch.inference_mode(False):  # a caller's mode would leave nothing to derive
+        pieces = []
+        teacher = in_precision(self.teacher, self.common.precision, method=self.method.name)  # copies a model
+        with torch.inference_mode(False):  # a caller's inference mode would disable gradients
             self._prepare(teacher, rows)
-            for indices, batch in zip(groups, _encoded(teacher, rows, groups), strict=True):
-                known = None if outputs is None else outputs.select(np.array(indices))
-                chosen = [rows[index] for index in indices]
-                parts.append(self._batch(teacher, chosen, batch.to(teacher.device), known))
+            for indices, batch in zip(groups, _encode(teacher, rows, groups), strict=True):
+                batch_outputs = None if outputs is None else outputs.select(np.array(indices))
+                batch_rows = [rows[index] for index in indices]
+                pieces.append(self._explain_batch(teacher, batch_rows, batch.to(teacher.device), batch_outputs))
                 if bar is not None:
                     bar.advance(len(indices))
-        explanations = Explanations.joined(parts).select(np.argsort(np.concatenate(groups)))
+        explanations = Explanations.joined(pieces).select(np.argsort(np.concatenate(groups)))
         if self.common.level == "word":
             explanations = explanations.words()
         if self.common.absolute:
@@ -189,7 +189,9 @@ class ExplainJob:
             self.method.explainer.prepare(teacher, self.background or rows[:1])
         self._is_prepared = True
 
-    def _batch(self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None) -> Explanations:
+    def _explain_batch(
+        self, teacher: Teacher, rows: Sequence[Row], batch: Batch, outputs: Outputs | None
+    ) -> Explanations:
         if self.common.special:
             batch = replace(batch, units=batch.mask)
         answers = BatchAnswers.of(teacher, rows, batch, outputs)
@@ -211,27 +213,27 @@ class ExplainJob:
         )
 
 
-def _encoded(teacher: Teacher, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
+def _encode(teacher: Teacher, rows: Sequence[Row], groups: Sequence[Sequence[int]]) -> list[Batch]:
     try:
         return [teacher.encode([rows[index] for index in indices]) for indices in groups]
-    except TooLongError:  # of one batch; the caller wants to know of all
+    except TooLongError:  # names the rows of one batch; the caller needs those of all batches
         teacher.check_rows(rows)
         raise
 
 
 def _check_scores(explanation: Any, rows: Sequence[Row], batch: Batch, *, method: str) -> None:
-    """Refuse what is no explanation of the batch."""
+    """Raise an error if the explainer did not return an explanation of the batch."""
     if not isinstance(explanation, Explanation):
         raise ShapeError(f"Explainer {method!r} must return an Explanation, not {type(explanation).__name__}.")
     if explanation.scores.shape != batch.mask.shape or (explanation.units & ~batch.mask).any():
         raise ShapeError(
-            f"Explainer {method!r} must score the positions of its batch, {tuple(batch.mask.shape)}, and "
-            f"none that is padding; it gave scores of shape {tuple(explanation.scores.shape)}."
+            f"Explainer {method!r} must score the positions of its batch, of shape {tuple(batch.mask.shape)}, except "
+            f"padding. It returned scores of shape {tuple(explanation.scores.shape)}."
         )
     is_finite = explanation.scores.isfinite().all(-1).tolist()
     if not all(is_finite):
-        broken = [row.id for row, fine in zip(rows, is_finite, strict=True) if not fine]
+        faulty = [row.id for row, finite in zip(rows, is_finite, strict=True) if not finite]
         raise DidactError(
-            f"{method!r} gave scores that are not finite for rows {', '.join(broken[:10])}. "
-            "The model's weights or answers may hold NaN; look at teacher.predict(rows)."
+            f"{method!r} returned scores that are not finite for rows {', '.join(faulty[:10])}. "
+            "The model's weights or answers may contain NaN: check teacher.predict(rows)."
         )

@@ -1,4 +1,4 @@
-"""The options of explaining: those that every method shares, and those of one method."""
+"""Resolves a method and its options: those that every method shares, and those of the method."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -21,7 +21,7 @@ from didact.results.transforms import parse_normalisation
 
 @dataclass(frozen=True)
 class CommonOptions:
-    """The options that every method shares, each with its one default."""
+    """The options that every method shares, with their defaults."""
 
     target: str | int = "predicted"
     scale: str | None = None
@@ -34,7 +34,7 @@ class CommonOptions:
     def __post_init__(self) -> None:
         check_precision(self.precision)
         if self.level not in LEVELS:
-            raise OptionError(f"Option 'level' is 'token' or 'word', not {self.level!r}.")
+            raise OptionError(f"level must be 'token' or 'word', got {self.level!r}.")
         parse_normalisation(self.normalise)
 
 
@@ -42,7 +42,7 @@ COMMON: Final = tuple(field.name for field in fields(CommonOptions))
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[CommonOptions, dict[str, Any]]:
-    """The options that every method shares, and those of one method."""
+    """Split options into those that every method shares, and those of one method."""
     common = {name: value for name, value in options.items() if name in COMMON}
     check_option_types(common, CommonOptions, of="every method")
     return CommonOptions(**common), {name: value for name, value in options.items() if name not in COMMON}
@@ -57,42 +57,48 @@ def resolve_method(
     batch_size: int | None = None,
     seed: int | None = None,
 ) -> tuple[CommonOptions, ResolvedMethod]:
-    """Options sorted into those common to all and the method's own; unknown ones are refused."""
+    """Build the explainer, and return it with the options that every method shares.
+
+    `method` is a spec, the folder of a learned explainer, an `Explainer` or a callable. `options` win over those of the
+    `preset`. Raises `OptionError` for unknown options, and for options that the teacher does not support.
+    """
     shared = {"batch_size": python_number(batch_size), "seed": python_number(seed)}
     shared = {name: value for name, value in shared.items() if value is not None}
-    given = {name: python_number(value) for name, value in options.items()}
+    values = {name: python_number(value) for name, value in options.items()}
     if is_learned(method):
         method = load_explainer(str(method))
     if isinstance(method, str):
-        method, given = _with_options_of_spec(method, given, shared)
-    for name, value in given.items():
+        method, values = _merge_spec_options(method, values, shared)
+    for name, value in values.items():
         reason = unsupported_option(teacher, name, value)
         if reason is not None:
             raise OptionError(reason)
     if preset is not None:
         if not isinstance(method, str):
-            raise OptionError("A preset sets options of a named method, and this explainer is already made.")
+            raise OptionError("A preset sets the options of a method by name, but this explainer already exists.")
         for name, value in get_preset(preset).options(method).items():
             if (name in COMMON or knows_option(method, name)) and unsupported_option(teacher, name, value) is None:
-                given.setdefault(name, value)
-    made = getattr(method, "level", None)
-    if made is not None and given.setdefault("level", made) != made:
-        raise OptionError(f"The explainer was made with level={made!r}, and level={given['level']!r} was asked for.")
-    common, given = split_options(given)
+                values.setdefault(name, value)
+    fixed_level = getattr(method, "level", None)
+    if fixed_level is not None and values.setdefault("level", fixed_level) != fixed_level:
+        raise OptionError(
+            f"The explainer was made with level={fixed_level!r}, which excludes level={values['level']!r}."
+        )
+    common, values = split_options(values)
     if isinstance(method, str):
-        wanted = {"level": common.level} | shared
-        given = {name: value for name, value in wanted.items() if knows_option(method, name)} | given
+        inherited = {"level": common.level} | shared
+        values = {name: value for name, value in inherited.items() if knows_option(method, name)} | values
     check_option_types(shared, resolve_method, of="explain")
-    return common, build_explainer(method, **given)
+    return common, build_explainer(method, **values)
 
 
-def _with_options_of_spec(
-    method: str, given: Mapping[str, Any], shared: Mapping[str, Any]
+def _merge_spec_options(
+    method: str, values: Mapping[str, Any], shared: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """The name of a spec like `lime(samples=200)`, and its options with those given beside it."""
+    """Split a spec like `lime(samples=200)` into the name and its options, merged with `values`."""
     spec = parse_spec(method)
-    EXPLAINERS[spec.name]  # an unknown method is told before an unknown option
-    twice = sorted(spec.options.keys() & (given.keys() | shared.keys()))
-    if twice:
-        raise OptionError(f"Option {twice[0]!r} is given twice: in {method!r} and beside it.")
-    return spec.name, with_current_names(spec.name, {**given, **spec.options})
+    EXPLAINERS[spec.name]  # reports an unknown method before an unknown option
+    duplicates = sorted(spec.options.keys() & (values.keys() | shared.keys()))
+    if duplicates:
+        raise OptionError(f"Option {duplicates[0]!r} is set twice: in {method!r} and separately. Set it once.")
+    return spec.name, with_current_names(spec.name, {**values, **spec.options})

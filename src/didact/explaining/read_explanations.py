@@ -1,4 +1,4 @@
-"""Explanations that others made, brought onto the rows of the data: one function for every format."""
+"""`didact.read_explanations`: reads explanations of other tools and aligns them with the rows of the data."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -40,26 +40,27 @@ def read_explanations(
     task: str | None = None,
     teacher: Predictor | None = None,
 ) -> Explanations:
-    """Read explanations from a file or an object of another tool; `data` are the rows, texts or data set they explain.
+    """Read explanations from a file or an object of another tool. `data` are the rows, texts or data set they explain.
 
-    `format` (eraser, inseq, jsonl, arrays, shap, captum) is found out where the source tells. `method` is what
-    they are called, `kind` what scores mean: signed where any is negative, else magnitude; marks are binary. `target`
-    chooses a class of shap or a step of inseq, and is else the name of what was explained. `tokens` are token lists,
-    or a JSON file of them. A class by its number is an output of the `teacher` that was explained, and is named
-    as this one names it; without a teacher as the data set does. Where the source does not say what it explains, the
-    target is the teacher's prediction, or unknown without a teacher. Rows are found by id; without ids by their order,
-    if all are there. Tokens are placed by characters; what cannot be placed is refused, with file, row and reason. See
-    docs/bring-your-own.md.
+    `format` (eraser, inseq, jsonl, arrays, shap, captum) is detected if possible. `method` names the explanations,
+    `kind` says what scores mean (default: signed if any is negative, else magnitude; marks are binary). `target`
+    chooses a class of shap or a step of inseq; for other formats it names what was explained. `tokens` are lists of
+    tokens, or a JSON file of them. A class number is an output of the `teacher` that was explained, and gets the
+    teacher's name for it; without a teacher, the name in the data set. If the source does not say what it explains,
+    the target is the teacher's prediction, or unknown without a teacher.
+
+    Rows are matched by id, or by order if the source has no ids and contains all rows. Tokens are placed by
+    characters. Raises an error with file, row and reason for whatever cannot be placed. See docs/bring-your-own.md.
     """
-    maps = _brought(
+    explanations = _read_source(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher
     )
-    if (said := _other_names(_name(source), maps, data)) is not None:
-        _LOG.warning(said)
-    return _with_targets(maps, teacher)
+    if (warning := _class_name_warning(_source_name(source), explanations, data)) is not None:
+        _LOG.warning(warning)
+    return _with_targets(explanations, teacher)
 
 
-def _brought(
+def _read_source(
     source: Any,
     data: Any,
     *,
@@ -73,88 +74,97 @@ def _brought(
 ) -> Explanations:
     target = python_number(target)
     if target is not None and (isinstance(target, bool) or not isinstance(target, str | int)):
-        raise OptionError(f"target must be the name or the number of a class or step, not {target!r}.")
+        raise OptionError(f"target must be the name or the number of a class or step, got {target!r}.")
     if teacher is not None and not isinstance(teacher, Predictor):
-        raise OptionError(f"teacher must be a teacher, as didact.load_teacher gives one, not {teacher!r}.")
+        raise OptionError(f"teacher must be a teacher, such as didact.load_teacher returns, got {teacher!r}.")
     if kind is not None and kind not in KINDS:
         raise OptionError(unknown_name_message("kind", kind, KINDS))
-    rows, is_split = _rows(data)
+    rows, has_order = _rows(data)
     if isinstance(source, str | Path):
         source = Path(source)
         if kind_at(source) in ("nothing", "special"):
             raise OptionError(f"There is no file or folder {shorten_path(source)} to read explanations from.")
         check_readable(source)
         if format is None and is_explanations_parquet(source):
-            return _own(source, rows, method=method, kind=kind)
+            return _read_own_file(source, rows, method=method, kind=kind)
     elif format is None and tokens is not None and is_scores_only(source):
         source = {"scores": source}
     spec = parse_spec(format or detect_format(source))
-    read = FORMATS.load(spec.name)
-    options = checked_options(spec.options, read, of=f"format {spec.name!r}")
+    reader = FORMATS.load(spec.name)
+    options = checked_options(spec.options, reader, of=f"format {spec.name!r}")
     name = str(source) if isinstance(source, Path) else f"The {spec.name} object"
-    foreign = read(source, name, rows, ImportOptions(target, tokens, kind), **options)
-    found = align_rows(foreign, rows, kind="binary" if foreign.is_marked else kind, order=is_split)
+    parsed = reader(source, name, rows, ImportOptions(target, tokens, kind), **options)
+    aligned = align_rows(parsed, rows, kind="binary" if parsed.is_marked else kind, order=has_order)
     stem = source.name.partition(".")[0] if isinstance(source, Path) else spec.name
-    maps = _explanations(
-        found,
-        [rows[place] for place in found.rows],
-        method=method or foreign.method or stem,
-        kind=kind or _kind(found, is_marked=foreign.is_marked),
-        teacher=foreign.teacher,
+    explanations = _build_explanations(
+        aligned,
+        [rows[index] for index in aligned.rows],
+        method=method or parsed.method or stem,
+        kind=kind or _guess_kind(aligned, is_marked=parsed.is_marked),
+        teacher=parsed.teacher,
         options={"format": spec.name, **options, **({} if target is None else {"target": target})},
-        task=task_named(task).name if task is not None else _task(data, rows),
+        task=task_named(task).name if task is not None else _guess_task(data, rows),
         classes=_classes_of(data) if teacher is None else teacher.classes,
         target=None if spec.name in ("inseq", "shap") else target,
     )
-    _tell(name, found, len(rows))
-    return maps
+    _log_rows(name, aligned, len(rows))
+    return explanations
 
 
-def _with_targets(maps: Explanations, teacher: Predictor | None) -> Explanations:
-    """The explanations with the teacher's predictions as targets, where the source does not say what it explains.
+def _with_targets(explanations: Explanations, teacher: Predictor | None) -> Explanations:
+    """Set the teacher's predictions as targets if the source does not say what it explains.
 
-    Marks stay as they are: people marked the words, whatever the teacher answers.
+    Marks of people have no target: they do not depend on the teacher's answers.
     """
-    if teacher is None or all(maps.targets) or maps.kind == "binary":
-        return maps
-    if teacher.task.name != maps.task or teacher.task.is_per_token:
-        return maps
-    rows = [Row(id, texts) for id, texts in zip(maps.ids, maps.texts, strict=True)]
+    if teacher is None or all(explanations.targets) or explanations.kind == "binary":
+        return explanations
+    if teacher.task.name != explanations.task or teacher.task.is_per_token:
+        return explanations
+    rows = [Row(id, texts) for id, texts in zip(explanations.ids, explanations.texts, strict=True)]
     predictions = teacher.task.format_answers(teacher.predict(rows), teacher.classes)
     answers = ["value"] * len(rows) if teacher.classes is None else predictions
-    _LOG.info("The source does not say what its scores explain; the target is the teacher's prediction.")
+    _LOG.info("The source does not say what its scores explain. The target is set to the teacher's prediction.")
     return replace(
-        maps,
-        targets=tuple(target or answer for target, answer in zip(maps.targets, answers, strict=True)),
-        predictions=tuple(own or answer for own, answer in zip(maps.predictions, predictions, strict=True)),
+        explanations,
+        targets=tuple(
+            target or teacher_answer for target, teacher_answer in zip(explanations.targets, answers, strict=True)
+        ),
+        predictions=tuple(
+            prediction or teacher_answer
+            for prediction, teacher_answer in zip(explanations.predictions, predictions, strict=True)
+        ),
     )
 
 
-def open_sets(sources: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
-    """Sets and files as they are, but those of other tools read onto the data; and what a reader must know of these."""
-    several = list(sources)
-    foreign = [one for one in several if is_foreign_file(one)]
+def open_sets(sets: Iterable[Any], data: Any, teacher: Predictor | None = None) -> tuple[list[Any], list[str]]:
+    """Read files of other tools, and leave didact's own as they are. Also returns warnings about what was read."""
+    sources = list(sets)
+    foreign = [source for source in sources if is_foreign_file(source)]
     if foreign and data is None:
         raise missing_data_error(foreign)
-    found, said = [], []
-    for one in several:
-        maps = _brought(one, data, teacher=teacher) if one in foreign else one
-        note = _other_names(_name(one), maps, data) if one in foreign else None
-        found.append(_with_targets(maps, teacher) if one in foreign else maps)
-        said += [] if note is None else [note]
-    return found, said
+    loaded, warnings = [], []
+    for source in sources:
+        explanations = _read_source(source, data, teacher=teacher) if source in foreign else source
+        warning = _class_name_warning(_source_name(source), explanations, data) if source in foreign else None
+        loaded.append(_with_targets(explanations, teacher) if source in foreign else explanations)
+        warnings += [] if warning is None else [warning]
+    return loaded, warnings
 
 
-def is_foreign_file(one: Any) -> bool:
-    """Whether this is a file or folder of another tool."""
-    return not isinstance(one, Explanations) and kind_at(one) != "nothing" and not is_explanations_parquet(Path(one))
+def is_foreign_file(source: Any) -> bool:
+    """True for a file or folder of another tool."""
+    return (
+        not isinstance(source, Explanations)
+        and kind_at(source) != "nothing"
+        and not is_explanations_parquet(Path(source))
+    )
 
 
 def missing_data_error(files: Iterable[Any]) -> OptionError:
-    """What to say of files of other tools, where the data that they are about were not given."""
+    """The error for files of other tools without the data that they explain."""
     return OptionError(
-        f"Not written by didact, or damaged: {', '.join(map(str, files))}. Explanations of another tool are read onto "
-        "the rows that they are about: give the data (--data)."
+        f"Not written by didact, or damaged: {', '.join(map(str, files))}. To match explanations of another tool "
+        "with rows, give the data (--data)."
     )
 
 
@@ -162,23 +172,28 @@ def _classes_of(data: Any) -> tuple[str, ...] | None:
     return data.classes if isinstance(data, Dataset) else None
 
 
-def _other_names(name: str, maps: Explanations, data: Any) -> str | None:
-    """What to say where the teacher calls its classes otherwise than the data do, and a source tells classes."""
-    ours, theirs = maps.classes, _classes_of(data)
-    if ours is None or theirs is None or ours == theirs or not any((*maps.targets, *maps.predictions)):
+def _class_name_warning(name: str, explanations: Explanations, data: Any) -> str | None:
+    """The warning if a source has classes, and the teacher's class names differ from those of the data."""
+    teacher_classes, data_classes = explanations.classes, _classes_of(data)
+    if (
+        teacher_classes is None
+        or data_classes is None
+        or teacher_classes == data_classes
+        or not any((*explanations.targets, *explanations.predictions))
+    ):
         return None
     return (
-        f"{name}: its class numbers are taken for the teacher's ({', '.join(ours)}), which are not those of the data "
-        f"({', '.join(theirs)})."
+        f"{name}: class numbers are read as the teacher's classes ({', '.join(teacher_classes)}), which differ from "
+        f"those of the data ({', '.join(data_classes)})."
     )
 
 
-def _name(source: Any) -> str:
+def _source_name(source: Any) -> str:
     return str(source) if isinstance(source, str | Path) else f"The {type(source).__name__}"
 
 
 def _rows(data: Any) -> tuple[Sequence[Row], bool]:
-    """The rows, and whether they have an order: splits of a data set have none among them."""
+    """The rows, and whether their order is defined. That of several splits is not."""
     has_order = not isinstance(data, Dataset) or len(data) == 1 or data.all_rows is not None
     rows: Sequence[Row]
     if isinstance(data, Dataset):
@@ -186,23 +201,21 @@ def _rows(data: Any) -> tuple[Sequence[Row], bool]:
     else:
         rows = rows_with_ids(data)
     if any(row.image is not None for row in rows):
-        raise OptionError(
-            "Explanations of images cannot be brought along: scores are placed by the characters of texts."
-        )
+        raise OptionError("Explanations of images cannot be read: scores are placed by the characters of texts.")
     return rows, has_order
 
 
 def _merged(data: Dataset) -> Iterable[Row]:
-    """All rows of a data set; the same row may stand in two splits (teach and explain)."""
-    found: dict[str, Row] = {}
+    """All rows of a data set. A row may be in two splits (teach and explain)."""
+    rows: dict[str, Row] = {}
     for row in (row for split in data.values() for row in split):
-        if found.setdefault(row.id, row).texts != row.texts:
+        if rows.setdefault(row.id, row).texts != row.texts:
             raise OptionError(f"Two splits of {data.name!r} have different rows named {row.id!r}. Choose one split.")
-    return found.values()
+    return rows.values()
 
 
-def _explanations(
-    found: AlignedRows,
+def _build_explanations(
+    aligned: AlignedRows,
     rows: Sequence[Row],
     *,
     method: str,
@@ -214,43 +227,45 @@ def _explanations(
     target: str | int | None,
 ) -> Explanations:
     words = [
-        word_index(row.texts, found.segments[start:end], found.offsets[start:end])
-        for row, start, end in zip(rows, found.bounds[:-1], found.bounds[1:], strict=True)
+        word_index(row.texts, aligned.segments[start:end], aligned.offsets[start:end])
+        for row, start, end in zip(rows, aligned.bounds[:-1], aligned.bounds[1:], strict=True)
     ]
     return Explanations(
         method=method,
         kind=kind,
-        options={**options, "special_left_out": found.special},
+        options={**options, "special_left_out": aligned.special},
         task=task,
         classes=classes,
         teacher=teacher,
         fingerprints={"data": fingerprint_of(rows)},
         ids=tuple(row.id for row in rows),
         texts=tuple(row.texts for row in rows),
-        bounds=found.bounds,
-        tokens=found.tokens,
-        segments=found.segments,
+        bounds=aligned.bounds,
+        tokens=aligned.tokens,
+        segments=aligned.segments,
         word_index=np.concatenate(words),
-        offsets=found.offsets,
-        scores=found.scores,
-        targets=tuple(_called(sources.target if target is None else target, classes) for sources in found.sources),
-        predictions=tuple(_called(sources.prediction, classes) for sources in found.sources),
+        offsets=aligned.offsets,
+        scores=aligned.scores,
+        targets=tuple(
+            _class_name(parsed_row.target if target is None else target, classes) for parsed_row in aligned.sources
+        ),
+        predictions=tuple(_class_name(parsed_row.prediction, classes) for parsed_row in aligned.sources),
         residuals=np.full(len(rows), np.nan),
     )
 
 
-def _kind(found: AlignedRows, *, is_marked: bool) -> str:
-    return "binary" if is_marked else "signed" if (found.scores < 0).any() else "magnitude"
+def _guess_kind(aligned: AlignedRows, *, is_marked: bool) -> str:
+    return "binary" if is_marked else "signed" if (aligned.scores < 0).any() else "magnitude"
 
 
-def _called(value: str | int | None, classes: Sequence[str] | None) -> str:
-    """A class by its name, where that is known."""
+def _class_name(value: str | int | None, classes: Sequence[str] | None) -> str:
+    """The name of a class, if known; else its number."""
     if isinstance(value, int) and classes is not None and 0 <= value < len(classes):
         return classes[value]
     return "" if value is None else str(value)
 
 
-def _task(data: Any, rows: Sequence[Row]) -> str:
+def _guess_task(data: Any, rows: Sequence[Row]) -> str:
     if isinstance(data, Dataset):
         return data.task.name
     labels = [row.label for row in rows if row.label is not None]
@@ -261,23 +276,23 @@ def _task(data: Any, rows: Sequence[Row]) -> str:
     return "pair" if len(rows[0].texts) > 1 else "classification"
 
 
-def _own(path: Path, rows: Sequence[Row], *, method: str | None, kind: str | None) -> Explanations:
-    """A file of our own: as it is, if it is about these rows."""
-    maps = Explanations.load(path)
-    known = {row.id: row.texts for row in rows}
-    faults = [f"row {id!r}: the data have no row of this id" for id in maps.ids if id not in known]
+def _read_own_file(path: Path, rows: Sequence[Row], *, method: str | None, kind: str | None) -> Explanations:
+    """Load a file of didact. Raises `DataError` if it explains other rows or texts."""
+    explanations = Explanations.load(path)
+    known_texts = {row.id: row.texts for row in rows}
+    faults = [f"row {id!r}: the data have no row of this id" for id in explanations.ids if id not in known_texts]
     faults += [
-        f"row {id!r}: it is about another text than the row of the data has"
-        for id, texts in zip(maps.ids, maps.texts, strict=True)
-        if id in known and known[id] != texts
+        f"row {id!r}: it explains another text than that of the data"
+        for id, texts in zip(explanations.ids, explanations.texts, strict=True)
+        if id in known_texts and known_texts[id] != texts
     ]
     if faults:
-        raise DataError(f"{path} is about other rows than the data:", faults)
-    return replace(maps, method=method or maps.method, kind=kind or maps.kind)
+        raise DataError(f"{path} explains other rows than the data contain:", faults)
+    return replace(explanations, method=method or explanations.method, kind=kind or explanations.kind)
 
 
-def _tell(name: str, found: AlignedRows, rows: int) -> None:
-    how = "in the order of the data" if found.by_order else "by id"
-    _LOG.info("%s: %d of %d rows of the data, found %s.", name, len(found.rows), rows, how)
-    if found.special:
-        _LOG.info("%s: %d special tokens were left out with their scores.", name, found.special)
+def _log_rows(name: str, aligned: AlignedRows, rows: int) -> None:
+    matching = "in the order of the data" if aligned.by_order else "by id"
+    _LOG.info("%s: %d of %d rows of the data, matched %s.", name, len(aligned.rows), rows, matching)
+    if aligned.special:
+        _LOG.info("%s: %d special tokens were left out with their scores.", name, aligned.special)

@@ -1,4 +1,4 @@
-"""Rows as files, with everything they hold, for other processes to read."""
+"""Saves rows in files with all their fields, for other processes to load."""
 
 import json
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ _ANSWERS: Final = {"answer": "list float64"}
 
 
 def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row value"] | None = None) -> None:
-    """Keep the rows with everything they hold, labels and rationales too: some targets and methods read them.
+    """Save the rows with labels and rationales, which some targets and methods need.
 
-    `answers` are the teacher's, where they are known.
+    `answers` are those of the teacher, if known.
     """
-    facts = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
+    records = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
     images = [row.image for row in rows]
     columns: dict[str, list[Any]] = {
-        "facts": [json.dumps(one, ensure_ascii=False) for one in facts],
-        "image": [None if one is None else one.tobytes() for one in images],
-        "shape": [None if one is None else list(one.shape) for one in images],
+        "facts": [json.dumps(record, ensure_ascii=False) for record in records],
+        "image": [None if image is None else image.tobytes() for image in images],
+        "shape": [None if image is None else list(image.shape) for image in images],
     }
     if answers is not None:
         columns["answer"] = [values.tolist() for values in answers]
@@ -33,21 +33,23 @@ def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row v
 
 
 def load_rows(path: Path) -> tuple[Row, ...]:
-    """What `write_whole_rows` kept."""
+    """Load the rows that `save_rows` saved."""
     columns = read_table(path).columns
     return tuple(map(_row, columns["facts"], columns["image"], columns["shape"]))
 
 
 def read_answers(path: Path) -> Float[np.ndarray, "row value"] | None:
-    """The answers that `write_whole_rows` kept beside the rows; None if there are none."""
+    """Load the answers that `save_rows` saved with the rows; None if it saved none."""
     answers = read_table(path).columns.get("answer")
     return None if answers is None else np.array(answers, dtype=np.float64)
 
 
-def _row(facts: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
-    name, texts, label, rationale, alignments = json.loads(facts)
+def _row(record: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
+    name, texts, label, rationale, alignments = json.loads(record)
     pixels = None if image is None else np.frombuffer(image, dtype=np.uint8).reshape(shape or ()).copy()
-    marked: Any = None if rationale is None else tuple((Span if len(one) == 3 else Box)(*one) for one in rationale)
+    marked: Any = (
+        None if rationale is None else tuple((Span if len(values) == 3 else Box)(*values) for values in rationale)
+    )
     pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
-    answer = tuple(Span(*one) for one in label) if isinstance(label, list) else label
+    answer = tuple(Span(*values) for values in label) if isinstance(label, list) else label
     return Row(name, tuple(texts), pixels, answer, marked, pairs)

@@ -1,4 +1,4 @@
-"""How a worker loads the teacher: by its name or folder, or from a copy that was saved for it."""
+"""Describes how workers load the teacher: by name or folder, or from a copy that was saved for them."""
 
 import logging
 import shutil
@@ -20,18 +20,18 @@ from didact.errors import DidactError
 from didact.files.checksummed import write_json
 from didact.models.load import RECORD, load_teacher
 
-_WRITTEN: Final = ("architectures", "dtype")  # what transformers writes into a configuration when it saves it
-_CHECKED: Final = 8  # rows that a copy must answer as the teacher does
+_SAVED_FIELDS: Final = ("architectures", "dtype")  # fields of a configuration that transformers sets when it saves
+_CHECKED_ROWS: Final = 8  # rows on which a copy must answer exactly like the teacher
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TeacherSource:
-    """What `load_teacher` is given. A saved copy has a `name`, and its folder is relative to the manifest's.
+    """The arguments of `load_teacher`. A saved copy has a `name`, and its folder is relative to the manifest's folder.
 
-    `aligned`: weights go to fresh memory, as those of a model that was made here. Weights read from a file lie where
-    the file has them, and the last digits of a product can depend on that.
+    `aligned` copies the weights to fresh memory, like those of a model built in this process. Weights that are mapped
+    from a file keep the alignment of the file, which can change the last digits of a product.
     """
 
     source: str
@@ -45,7 +45,7 @@ class TeacherSource:
         return cls(source, {name: _plain(value) for name, value in loading.items()})
 
     def open(self, folder: Path) -> Teacher:
-        """The teacher. The calling process has checked it."""
+        """Load the teacher, without the checks that the calling process has run."""
         if self.name is None:
             return load_teacher(self.source, **self.loading, check=False)
         with _quietly(bool(self.config)):
@@ -60,16 +60,16 @@ class TeacherSource:
 
 
 def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[Row]) -> TeacherSource | None:
-    """Save a copy of the teacher below a folder. None if it cannot be saved, or would not be the same.
+    """Save a copy of the teacher in a subfolder. None if it cannot be saved, or if the copy differs.
 
-    Hooks, subclasses and tokenizers can be lost on the way, and a fingerprint does not see all of that. So the copy
-    must be of the same class and answer some rows with the same bits, together and one by one.
+    Saving can lose hooks, subclasses and tokenizers, and a fingerprint does not cover all of these. So the copy must
+    have the same class and give bitwise equal answers to some rows, as one batch and one by one.
     """
-    own_config = _config_of(teacher)
+    live_config = _config_of(teacher)
     if not teacher.is_portable or teacher.device.type not in ("cpu", "cuda"):
         return None
     teacher = require_model(teacher, "save")
-    config = {} if own_config is None else teacher.facts()["config"]
+    config = {} if live_config is None else teacher.facts()["config"]
     loading = {
         "task": teacher.task.name,
         "classes": None if teacher.classes is None else list(teacher.classes),
@@ -77,21 +77,21 @@ def save_copy(teacher: Teacher, fingerprint: str, folder: Path, rows: Sequence[R
         "truncate": teacher.truncate,
         "device": teacher.device.type,
     }
-    written = {name: config.get(name) for name in _WRITTEN if config}
+    written = {name: config.get(name) for name in _SAVED_FIELDS if config}
     copy = TeacherSource(f"teacher-{fingerprint}", loading, teacher.name, written, _is_aligned(teacher))
-    place = folder / copy.source
-    place.mkdir(parents=True, exist_ok=True)
+    path = folder / copy.source
+    path.mkdir(parents=True, exist_ok=True)
     try:
-        with _config_restored(teacher), _quietly(own_config is not None):
-            teacher.save(place)
+        with _config_restored(teacher), _quietly(live_config is not None):
+            teacher.save(path)
         if teacher.library == "native":
-            write_json(place / RECORD, {"kind": "native"})
-        if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED]):
+            write_json(path / RECORD, {"kind": "native"})
+        if _is_same(copy.open(folder), teacher, fingerprint, rows[:_CHECKED_ROWS]):
             return copy
-        log.info("%s explains here: a saved copy of it would not be the same.", teacher.name)
+        log.info("%s explains in this process: a saved copy of it would differ.", teacher.name)
     except (DidactError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
-        log.info("%s cannot be saved and opened again: %s", teacher.name, error)
-    shutil.rmtree(place, ignore_errors=True)
+        log.info("%s cannot be saved and loaded again: %s", teacher.name, error)
+    shutil.rmtree(path, ignore_errors=True)
     return None
 
 
@@ -107,7 +107,7 @@ def _is_aligned(teacher: Model) -> bool:
 
 
 def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
-    """Without the progress bars of transformers, which workers of other teachers do not import."""
+    """Hide the progress bars of transformers. Workers of other teachers do not import transformers."""
     if not is_hugging_face:
         return nullcontext()
     from didact.models.pretrained import quiet_transformers
@@ -116,26 +116,26 @@ def _quietly(is_hugging_face: bool) -> AbstractContextManager[None]:
 
 
 def _config_of(teacher: Teacher) -> Any:
-    """The configuration of a Hugging Face model, None for other teachers."""
+    """The configuration of a Hugging Face model; None for other teachers."""
     model: Any = teacher
     return model.model.config if teacher.library == "huggingface" else None
 
 
 @contextmanager
 def _config_restored(teacher: Model) -> Iterator[None]:
-    """Saving leaves no trace in a live model's configuration."""
+    """Restore the fields that saving writes into the configuration of a live model."""
     config = _config_of(teacher)
-    before = {name: getattr(config, name, None) for name in _WRITTEN}
+    original = {name: getattr(config, name, None) for name in _SAVED_FIELDS}
     try:
         yield
     finally:
         if config is not None:
-            for name, value in before.items():
+            for name, value in original.items():
                 setattr(config, name, value)
 
 
 def _plain(value: Any) -> Any:
-    """An argument of `load_teacher` as JSON has it."""
+    """An argument of `load_teacher` as a JSON value."""
     if isinstance(value, Task):
         return value.name
     return str(value) if isinstance(value, torch.device) else list(value) if isinstance(value, tuple) else value

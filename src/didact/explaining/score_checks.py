@@ -1,4 +1,4 @@
-"""Judges finished scores: whether they add up as their method promises, and whether they are more than rounding."""
+"""Checks finished scores: warns if they do not add up as their method promises, or are mere rounding."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -16,17 +16,17 @@ from didact.viz.text_spans import COMPLETENESS_TOLERANCE
 def warn_about_scores(
     method: ResolvedMethod, residuals: Float[np.ndarray, " row"], cautions: Iterable[str], *, stacklevel: int
 ) -> None:
-    """Warn once where the median residual exceeds 5 %, and once for each caution of the explainer.
+    """Warn if the median residual exceeds 5 %, and once per caution of the explainer.
 
-    Methods that promise no completeness have no residuals (NaN) and are not judged.
+    Methods that promise no completeness have NaN residuals and get no warning about them.
     """
-    known = residuals[~np.isnan(residuals)]
-    median = float(np.median(known)) if len(known) else 0.0
+    defined = residuals[~np.isnan(residuals)]
+    median = float(np.median(defined)) if len(defined) else 0.0
     if median > COMPLETENESS_TOLERANCE:
         remedy = method.explainer.remedy if isinstance(method.explainer, Explainer) else Explainer.remedy
         warnings.warn(
             f"{method.name}: scores do not add up. They are off by {100 * median:.3g} % of what they explain in the "
-            f"median of {len(known)} rows, and by {100 * known.max():.3g} % at most. {remedy}",
+            f"median of {len(defined)} rows, and by {100 * defined.max():.3g} % at most. {remedy}",
             ExplanationWarning,
             stacklevel=stacklevel + 1,
         )
@@ -36,7 +36,7 @@ def warn_about_scores(
 
 @contextmanager
 def ignore_score_warnings() -> Iterator[None]:
-    """Silence these warnings: for trial runs whose scores are not used."""
+    """Silence these warnings, for trial runs whose scores are not used."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExplanationWarning)
         yield

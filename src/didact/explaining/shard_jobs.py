@@ -1,7 +1,7 @@
-"""Shards of explanations as jobs: what a worker must know, the runner that explains, and who hands the shards out.
+"""Runs shards of explanations as jobs: the runner in a worker, and the queue in the calling process.
 
-Nothing is pickled. The teacher comes by its name or folder, the method by its name and options or as the folder of what
-it learned, rows and known answers as tables.
+Nothing is pickled. A worker gets the teacher as a name or folder, the method as a name with options or as the folder of
+a learned explainer, and rows and known answers as tables.
 """
 
 import logging
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ExplainerSource:
-    """How a worker builds the method: from its name and options, or from the folder of what it learned."""
+    """How a worker builds the method: from its name and options, or from the folder of a learned explainer."""
 
     name: str
     options: Mapping[str, Any]
@@ -56,14 +56,14 @@ class ExplainerSource:
 
 
 class ExplainRunner:
-    """Explains the shards of a manifest. A key is the name of a shard's file; its rows are beside the manifest."""
+    """Explains the shards of a manifest. The key of a shard is its file name; its rows are next to the manifest."""
 
     def __init__(self, folder: Path, content: Mapping[str, Any]) -> None:
         self.folder, self.content = folder, content
         self.threads: int = content["threads"]
 
     def run(self, key: str) -> JobResult:
-        """Explain a shard and keep it, or say what stands in the way."""
+        """Explain and save one shard. Errors become part of the result."""
         try:
             rows = load_rows(self.folder / key)
             values = read_answers(self.folder / key)
@@ -73,7 +73,7 @@ class ExplainRunner:
             explanations.save(ensure_parent(self.folder / self.content["shards"] / key))
         except DidactError as error:
             return JobResult(key, JobStatus.REFUSED, error=str(error), error_kind=error_name(error))
-        except Exception as error:  # of a model or a method
+        except Exception as error:  # raised by a model or a method
             message = f"{type(error).__name__}: {error}"
             return JobResult(key, JobStatus.FAILED, error=message, traceback=traceback.format_exc())
         return JobResult(key, JobStatus.DONE)
@@ -89,9 +89,9 @@ class ExplainRunner:
         job = ExplainJob(teacher, CommonOptions(**content["common"]), built, content["batch_size"], background)
         if key_of(job.settings) != content["settings"]:
             raise DidactError(
-                f"A worker reads the teacher {source.source!r} or the method otherwise than the calling process: one "
-                "of them was changed meanwhile, or the worker's machine has other versions of torch and transformers. "
-                "Give the same command again, or explain without workers."
+                f"In a worker, the teacher {source.source!r} or the method differs from that of the calling process. "
+                "Either changed in the meantime, or the worker's machine has other versions of torch and transformers. "
+                "Run the same command again, or explain without workers."
             )
         return job
 
@@ -100,24 +100,24 @@ class ExplainRunner:
 
 
 class ShardQueue:
-    """The shards of a store that workers explain, and what they read, in a `folder` below `root`."""
+    """Lets workers explain shards of a store. What they read is in `folder`, below `root`."""
 
     def __init__(self, teacher: TeacherSource, store: ShardStore, folder: Path, root: Path) -> None:
         self.job, self.teacher, self.store, self.folder, self.root = store.job, teacher, store, folder, root
         self.waiting: dict[str, Shard] = {}
 
     def run(self, executor: Executor, shards: Iterable[Shard], bar: Progress) -> None:
-        """Let workers explain the shards. A shard that fails stops the run; others are kept."""
+        """Let workers explain the shards. A failed shard stops the run; finished shards stay in the store."""
         manifest = self.write_manifest()
         results = executor.run(manifest, map(self._shard_job, shards))
-        with closing(results):  # the number of shards that an error names must not grow afterwards
+        with closing(results):  # an error counts the finished shards, so no worker may finish one after it
             for result in results:
                 if result.traceback:
                     log.info("%s", result.traceback)
                 bar.advance(self._finish(result))
 
     def write_manifest(self) -> Manifest:
-        """Write what all shards have in common."""
+        """Write what all shards share."""
         job, settings = self.job, self.job.settings
         path = ensure_parent(self.folder / "manifest.json")
         if job.background is not None:
@@ -139,7 +139,7 @@ class ShardQueue:
 
     @cached_property
     def _inputs(self) -> tuple[str, ...]:
-        """The files that every shard reads."""
+        """The files that every job reads."""
         folders = [self.folder] if self.teacher.name is None else [self.folder, self.folder / self.teacher.source]
         paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
         return tuple(sorted(map(self._relative, paths)))
@@ -148,7 +148,7 @@ class ShardQueue:
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
     def _shard_job(self, shard: Shard) -> Job:
-        """The job that explains a shard into its file of the store."""
+        """Make the job that explains a shard and writes its file in the store."""
         common, file = self._inputs, self.store.file(shard)
         rows_file = self.folder / file.name
         save_rows(rows_file, shard.rows, None if shard.outputs is None else shard.outputs.values)
@@ -156,13 +156,13 @@ class ShardQueue:
         return Job(file.name, (*common, self._relative(rows_file)), (self._relative(file),))
 
     def _finish(self, result: JobResult) -> int:
-        """Keep a shard that is back, and return how many rows it has. A shard that failed is an error."""
+        """Store a finished shard and return its number of rows. Raises the error of a failed one."""
         rows = self.waiting.pop(result.key).rows
         (self.folder / result.key).unlink(missing_ok=True)
         if result.status is JobStatus.REFUSED:
             raise error_from_name(result.error_kind, result.error)
         if result.status is not JobStatus.DONE:
-            hint = "Memory may have run out: fewer workers, a smaller shard or batch_size need less. "
+            hint = "Memory may have run out: use fewer workers, or a smaller shard or batch_size. "
             hint = hint if "SIGKILL" in result.error else ""
             raise DidactError(
                 f"{self.job.method.name!r} could not explain the {len(rows):,} rows from {rows[0].id!r} "
@@ -181,21 +181,21 @@ class ShardQueue:
                 canonical_json({name: value})
             except (TypeError, ValueError) as error:
                 raise OptionError(
-                    f"Option {name!r} is a {type(value).__name__}, and workers are told plain values alone. Give one, "
-                    "or workers=0."
+                    f"Option {name!r} is a {type(value).__name__}, but workers need numbers, strings and lists. Give "
+                    "such a value, or workers=0."
                 ) from error
         return ExplainerSource(built.name, dict(built.options), folder)
 
 
 class ShardDistributor:
-    """Lets an executor explain the shards of a comparison. The teacher is saved once, for all methods.
+    """Lets an executor explain the shards of a comparison. The teacher is saved once for all methods.
 
-    What is as fast here, or cannot be given by name or folder, is left to this process.
+    The calling process explains what workers would not speed up, and what has no name or folder to build it from.
     """
 
     def __init__(self, executor: Executor, root: Path) -> None:
         self.executor, self.root = executor, root
-        # As drafts are named: the sweep of a later run removes what a killed one left.
+        # The suffix marks a draft: a later run removes the drafts of a killed one.
         self.folder = root / "explanations" / f"jobs.{os.getpid()}.{secrets.token_hex(4)}.tmp"
         self._teachers: dict[str, TeacherSource | None] = {}
         self._count = 0
@@ -206,30 +206,30 @@ class ShardDistributor:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fill(self, work: DatasetJob, store: ShardStore, progress: bool) -> bool:
-        """Explain the shards that the store lacks. False if this process is to explain them."""
-        if not _is_shareable(work.job.method) or self.executor.max_concurrency() < 2:
+    def fill(self, dataset_job: DatasetJob, store: ShardStore, progress: bool) -> bool:
+        """Explain the shards that the store lacks. False if this process should explain them."""
+        if not _is_shareable(dataset_job.job.method) or self.executor.max_concurrency() < 2:
             return False
-        missing = [shard for shard in work.shards() if store.load(store.file(shard)) is None]
-        if len(missing) < 2 or (teacher := self._saved(work)) is None:
+        missing = [shard for shard in dataset_job.shards() if store.load(store.file(shard)) is None]
+        if len(missing) < 2 or (teacher := self._save_teacher(dataset_job)) is None:
             return False
         self._count += 1
         folder = self.folder / f"{self._count:04d}"
         source = replace(teacher, source=os.path.relpath(self.folder / teacher.source, folder))
-        with Progress(work.job.title, total=len(work.rows), shown=progress) as bar:
-            bar.skip(len(work.rows) - sum(len(shard.rows) for shard in missing))
+        with Progress(dataset_job.job.title, total=len(dataset_job.rows), shown=progress) as bar:
+            bar.skip(len(dataset_job.rows) - sum(len(shard.rows) for shard in missing))
             ShardQueue(source, store, folder, self.root).run(self.executor, missing, bar)
         return True
 
-    def _saved(self, work: DatasetJob) -> TeacherSource | None:
-        fingerprint = work.fingerprints["teacher"]
+    def _save_teacher(self, dataset_job: DatasetJob) -> TeacherSource | None:
+        fingerprint = dataset_job.fingerprints["teacher"]
         if fingerprint not in self._teachers:
-            self._teachers[fingerprint] = save_copy(work.job.teacher, fingerprint, self.folder, work.rows)
+            self._teachers[fingerprint] = save_copy(dataset_job.job.teacher, fingerprint, self.folder, dataset_job.rows)
         return self._teachers[fingerprint]
 
 
 def _is_shareable(method: ResolvedMethod) -> bool:
-    """Whether the method asks the teacher anything, and a worker can build it: not so an object of an unknown class."""
+    """True if the method runs the teacher and a worker can build it, which it cannot from an unregistered object."""
     return (
         method.is_reproducible and method.name in EXPLAINERS and not EXPLAINERS[method.name].cost.startswith("nothing")
     )

@@ -1,4 +1,4 @@
-"""Explanations of data that do not fit in memory: shard by shard into one file, going on where it was stopped."""
+"""`didact.explain_stream`: explains data larger than memory, shard by shard into one file, and resumes stopped runs."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _MODULE: Final = WORKER
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How a stream is read, cut into shards and shared among workers: the options of `explain_stream` alone."""
+    """The options that only `explain_stream` has: how the data are read, split into shards and shared among workers."""
 
     overwrite: bool = False
     split: str = "train"
@@ -52,28 +52,28 @@ class StreamOptions:
     def __post_init__(self) -> None:
         if self.workers < 0 or self.threads < 1 or self.shard < 1 or (self.rows is not None and self.rows < 1):
             raise OptionError(
-                f"workers is at least 0, threads, shard and rows at least 1, not {self.workers}, {self.threads}, "
-                f"{self.shard} and {self.rows}."
+                "workers must be >= 0, and threads, shard and rows >= 1, got "
+                f"{self.workers}, {self.threads}, {self.shard} and {self.rows}."
             )
         if max(self.workers, self.threads) > max_threads():
             raise OptionError(
-                f"workers and threads are at most {max_threads()}, got {shown(self.workers)} and {shown(self.threads)}."
+                f"workers and threads must be <= {max_threads()}, got {shown(self.workers)} and {shown(self.threads)}."
             )
 
-    def expected(self, known: int | None) -> int | None:
-        """How many rows there will be, if the data hold so many; None if nobody knows."""
-        known = self.total or known
-        return self.rows if known is None else min(known, self.rows or known)
+    def expected_rows(self, known_total: int | None) -> int | None:
+        """The number of rows to explain, if the data have that many; None if unknown."""
+        known_total = self.total or known_total
+        return self.rows if known_total is None else min(known_total, self.rows or known_total)
 
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What was written: how many rows and shards, and how many shards had been kept by a run before."""
+    """What `explain_stream` wrote: rows and shards, and the number of shards reused from an earlier run."""
 
     path: Path
     rows: int
     shards: int
-    kept: int
+    reused: int
 
 
 def explain_stream(
@@ -88,21 +88,23 @@ def explain_stream(
     seed: int | None = None,
     **options: Any,
 ) -> StreamResult:
-    """Explain rows as they are read, and write them to one Parquet file in their order. Memory does not grow with rows.
+    """Explain rows as they are read, and write them to one Parquet file in order. Memory does not grow with the rows.
 
-    `data` is a Parquet or JSON-lines file, a `split` ("train") of a data set that didact knows or the hub has, or
-    anything to iterate over; `columns`, `data_dir` and `notes` are those of `didact.data.stream.stream_rows`. Of the
-    data the first `rows` are explained. `shard` (256) rows are explained and kept together; a run that was stopped
-    goes on after the last of them, to the same file. With `workers` (0) so many processes explain, each with a
-    teacher and a method of its own: both are then given by name or folder (with `loading`, what `load_teacher` takes).
-    This process and each of the others compute with `threads` (1) threads, so that the bytes do not depend on how many
-    processes there are. `total` is the number of rows, for the time left, where the data do not tell it. `classes`
-    names the data's classes in the teacher's order, where names differ and gold labels are explained. `notes` is
-    called with what was guessed about the data. A file at `out` that holds no explanations, or those of another model,
-    method, options or data, is replaced only with `overwrite`; the data are compared when all are read, and the shards
-    stay. Other options are those of `didact.explain`. The file is read as others (`Explanations.load`), or shard by
-    shard (`Explanations.shards`). Without a `method` it is chosen as `didact.explain` does. Warns as `didact.explain`
-    does where scores do not add up.
+    `data` is a Parquet or JSON-lines file, the `split` (default: "train") of a data set known to didact or on the hub,
+    or any iterable. `columns`, `data_dir` and `notes` are those of `didact.data.stream.stream_rows`; `notes` is called
+    with what was guessed about the data. `rows` limits the number of rows. `total` is the number of rows, to estimate
+    the remaining time where the data do not contain it. `classes` names the data's classes in the teacher's order,
+    where the names differ and gold labels are explained.
+
+    `shard` (256) rows are explained and stored together. A stopped run resumes after the last finished shard, with the
+    same `out`. `workers` (0) is the number of worker processes; each builds its own teacher and method, which must then
+    be given by name or folder (`loading` are the arguments of `load_teacher`). Every process computes with `threads`
+    (1) threads, so the result does not depend on the number of workers.
+
+    An existing file at `out` that holds no explanations, or those of another model, method, options or data, is
+    replaced only with `overwrite`. The data can be compared only at the end; the shards are then kept. Other options
+    are those of `didact.explain`, and so is the default method. Load the file with `Explanations.load`, or shard by
+    shard with `Explanations.shards`. Warns like `didact.explain` if scores do not add up.
     """
     names = [field.name for field in fields(StreamOptions) if field.name in options]
     stream = StreamOptions(**{name: options.pop(name) for name in names})
@@ -112,19 +114,21 @@ def explain_stream(
     check_streamable(data)
     path = check_new_file(Path(out), reads=data, overwrite=stream.overwrite, replaces=is_explanations)
     with torch_threads(stream.threads):
-        opened = (
+        loaded_teacher = (
             load_teacher(str(teacher), **(stream.loading or {}))
             if isinstance(teacher, str | Path)
             else as_teacher(teacher)
         )
-        invalidate_fingerprint(opened)
-        job = _job(opened, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed)
+        invalidate_fingerprint(loaded_teacher)
+        job = _prepare_job(
+            loaded_teacher, method, options, background_rows, preset=preset, batch_size=batch_size, seed=seed
+        )
         if stream.workers and not job.method.is_reproducible:
             raise OptionError(
-                f"Workers do not know {job.method.name!r}, which was named in this process alone: explain with "
-                "workers=0, or name it as an entry point of a package (docs/extending.md)."
+                f"Workers do not know {job.method.name!r}, which is registered in this process only. Explain with "
+                "workers=0, or register it as an entry point of a package (docs/extending.md)."
             )
-        shards = _Shards(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
+        shards = _ShardStream(ShardStore(path, job, shard=stream.shard, teacher=job.fingerprint), stream)
         if not stream.overwrite:
             job.check_origin(path, job.fingerprints)
         streamed = shards.explain(data, str(teacher) if stream.workers else "", seed or 0)
@@ -133,33 +137,33 @@ def explain_stream(
 
 
 def _check_named(teacher: Any, method: Any) -> None:
-    """An error for a teacher or a method that workers cannot make for themselves."""
+    """Raise an error for a teacher or a method that workers cannot build themselves."""
     if not isinstance(teacher, str | Path):
         raise OptionError("Workers load the teacher themselves: give its folder or its name on the hub, or workers=0.")
     if method is not None and not isinstance(method, str):
         raise OptionError(
-            "Workers make the explainer themselves: give its name with its options, the folder of one that was "
-            "learned, or workers=0."
+            "Workers build the explainer themselves: give its name with its options, the folder of a learned one, or "
+            "workers=0."
         )
 
 
-def _job(
-    teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolving: Any
+def _prepare_job(
+    teacher: Teacher, method: Any, options: Mapping[str, Any], background_rows: Any, **resolve_options: Any
 ) -> ExplainJob:
-    """What is done to every shard."""
+    """Make the job that explains every shard."""
     background = None if background_rows is None else rows_for(teacher, background_rows)
     method = default_method(teacher) if method is None else method
-    job = ExplainJob.of(teacher, method, options, background=background, **resolving)
+    job = ExplainJob.of(teacher, method, options, background=background, **resolve_options)
     if background is None and isinstance(job.method.explainer, Explainer) and job.method.explainer.needs_background:
         raise OptionError(
-            f"{job.method.name!r} compares with other rows, and a stream has none to choose from beforehand. Give some "
+            f"{job.method.name!r} compares with background rows, which a stream cannot supply in advance. Give some "
             "(background_rows=…, --background)."
         )
     job.check_learned()
     return job
 
 
-class _Shards:
+class _ShardStream:
     """The shards of a stream, in the order in which they are read."""
 
     def __init__(self, store: ShardStore, options: StreamOptions) -> None:
@@ -169,7 +173,7 @@ class _Shards:
         self._data = Fingerprint()
 
     def explain(self, data: Any, teacher: str, seed: int) -> StreamResult:
-        """Explain what no earlier run finished, here or by workers that open the `teacher`, and write the file."""
+        """Explain unfinished shards, in this process or in workers that load `teacher`, and write the file."""
         options, job = self.options, self.job
         source = stream_rows(
             data,
@@ -184,9 +188,9 @@ class _Shards:
             seed=seed,
             notes=options.notes,
         )
-        total = options.expected(source.total)
+        total = options.expected_rows(source.total)
         with self.store.locked(), Progress(job.title, total=total, shown=options.progress) as bar:
-            shards = self._read(_first(source, options.rows))
+            shards = self._read(_take_rows(source, options.rows))
             try:
                 if options.workers:
                     self._explain_by_workers(teacher, self.store.missing(shards, bar), bar)
@@ -195,7 +199,7 @@ class _Shards:
                         self.store.explain(shard, bar)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"Stopped. {self.store.progress()}") from None
-            return self.joined()
+            return self.join_shards()
 
     def _explain_by_workers(self, teacher: str, missing: Iterator[Shard], bar: Progress) -> None:
         source = TeacherSource.of(teacher, self.options.loading or {})
@@ -204,7 +208,7 @@ class _Shards:
             ShardQueue(source, self.store, folder, self.store.folder).run(pool, missing, bar)
 
     def _read(self, source: Iterator[list[Row]]) -> Iterator[Shard]:
-        """The shards as they are read. What a function answers to the rows of a shard is part of its name."""
+        """Read the shards. The name of a shard includes a hash of a function's answers to its rows."""
         teacher = self.job.teacher
         for number, rows in enumerate(source):
             function = teacher.fingerprint(rows) if teacher.is_identified_by_answers else None
@@ -216,13 +220,13 @@ class _Shards:
             self._files.append(self.store.file(shard))
             yield shard
 
-    def joined(self) -> StreamResult:
-        """All shards become one file; then they are removed.
+    def join_shards(self) -> StreamResult:
+        """Join all shards to one file, then remove them.
 
-        Only now all data are known. If a file of other data is there, the shards stay.
+        Raises an error and keeps the shards if the file holds other data, which is known only now.
         """
         if not self._files:
-            raise DataError("There is nothing to explain: no rows were given.")
+            raise DataError("There is nothing to explain: the data contain no rows.")
         path = self.store.path
         if not self.options.overwrite:
             fingerprints = self.job.fingerprints | {"data": str(self._data)}
@@ -233,11 +237,11 @@ class _Shards:
         return StreamResult(path, self.rows, len(self._files), self.store.reused)
 
 
-def _first(source: Iterator[list[Row]], most: int | None) -> Iterator[list[Row]]:
-    """The source up to so many rows."""
-    left = sys.maxsize if most is None else most
+def _take_rows(source: Iterator[list[Row]], limit: int | None) -> Iterator[list[Row]]:
+    """Yield at most `limit` rows of the source."""
+    remaining = sys.maxsize if limit is None else limit
     for rows in source:
-        yield rows[:left]
-        left -= len(rows)
-        if left <= 0:
+        yield rows[:remaining]
+        remaining -= len(rows)
+        if remaining <= 0:
             return

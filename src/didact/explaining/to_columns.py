@@ -1,4 +1,4 @@
-"""From a batch of scores to columns that need no torch: units only, in words people read."""
+"""Turns a batch of scores into columns without torch: units only, with tokens and answers as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,17 +21,19 @@ from didact.results.ragged import bounds_of
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswers:
-    """What the teacher answers to a batch: as tensors, and in words."""
+    """The teacher's answers to a batch: `logits`, and `words`, the same as text."""
 
     logits: Float[Tensor, "batch *output"]
     words: Sequence[str]
 
     @classmethod
-    def of(cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known: Outputs | None = None) -> "BatchAnswers":
-        """Those that are `known`, else asked for now. Known spans are of characters, so a reading teacher is asked."""
-        if known is not None and not teacher.task.is_per_token:
-            values = torch.from_numpy(known.values).to(batch.device, torch.get_default_dtype())
-            return cls(values, teacher.task.format_answers(known, teacher.classes))
+    def of(
+        cls, teacher: Teacher, rows: Sequence[Row], batch: Batch, known_outputs: Outputs | None = None
+    ) -> "BatchAnswers":
+        """Use `known_outputs`, or run the teacher. Reading needs the run: known spans are in characters, not tokens."""
+        if known_outputs is not None and not teacher.task.is_per_token:
+            values = torch.from_numpy(known_outputs.values).to(batch.device, torch.get_default_dtype())
+            return cls(values, teacher.task.format_answers(known_outputs, teacher.classes))
         logits, outputs = teacher.answers(rows, batch)
         return cls(logits, teacher.task.format_answers(outputs, teacher.classes))
 
@@ -48,19 +50,19 @@ def batch_to_columns(
     options: Mapping[str, Any],
     fingerprints: Mapping[str, str],
 ) -> Explanations:
-    """The scores of a batch as columns: units only, without padding."""
-    where = explanation.units.cpu().numpy()
-    segments, words = batch.segments.cpu().numpy()[where], batch.words.cpu().numpy()[where]
-    offsets = batch.offsets.cpu().numpy()[where]
-    owner = np.nonzero(where)[0]
+    """The scores of a batch as columns, of units only."""
+    is_unit = explanation.units.cpu().numpy()
+    segments, word_index = batch.segments.cpu().numpy()[is_unit], batch.words.cpu().numpy()[is_unit]
+    offsets = batch.offsets.cpu().numpy()[is_unit]
+    row_of_unit = np.nonzero(is_unit)[0]
     if batch.pixels is not None:
-        offsets, tokens = _boxes(teacher, rows, batch, owner, offsets), [""] * len(owner)
+        offsets, tokens = _boxes(teacher, rows, batch, row_of_unit, offsets), [""] * len(row_of_unit)
     else:
-        numbers = batch.tokens.cpu().numpy()[where]
+        token_ids = batch.tokens.cpu().numpy()[is_unit]
         tokens = [
-            rows[row].texts[segment][start:end] if segment >= 0 else teacher.token_name(int(number))
-            for row, segment, (start, end), number in zip(
-                owner.tolist(), segments.tolist(), offsets.tolist(), numbers, strict=True
+            rows[row].texts[segment][start:end] if segment >= 0 else teacher.token_name(int(token_id))
+            for row, segment, (start, end), token_id in zip(
+                row_of_unit.tolist(), segments.tolist(), offsets.tolist(), token_ids, strict=True
             )
         ]
     residuals = (
@@ -78,12 +80,12 @@ def batch_to_columns(
         fingerprints=fingerprints,
         ids=batch.ids,
         texts=tuple(row.texts for row in rows),
-        bounds=bounds_of(where.sum(1)),
+        bounds=bounds_of(is_unit.sum(1)),
         tokens=tuple(tokens),
         segments=segments,
-        word_index=words,
+        word_index=word_index,
         offsets=offsets,
-        scores=explanation.scores.detach().cpu().double().numpy()[where],
+        scores=explanation.scores.detach().cpu().double().numpy()[is_unit],
         targets=tuple(targets),
         predictions=tuple(answers.words),
         residuals=residuals,
@@ -95,14 +97,14 @@ def batch_to_columns(
 
 
 def _probabilities(teacher: Teacher, logits: Float[Tensor, "batch *output"]) -> Float[np.ndarray, " batch"]:
-    """The probability of each predicted class; NaN for answers that are no classes, and for people's labels."""
+    """The probability of each predicted class. NaN for answers other than classes, and for labels of people."""
     if teacher.classes is None or teacher.reads_labels:
         return np.full(len(logits), np.nan)
     return activated(logits.detach().cpu().double(), teacher.task.activation).amax(-1).numpy()
 
 
 def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]:
-    """The gold label of each row by name; None where there is none, or where it is no class of the teacher."""
+    """The gold label of each row by name. None without a label, or if it matches no class of the teacher."""
     classes = teacher.classes
     if classes is None:
         return (None,) * len(rows)
@@ -110,22 +112,24 @@ def gold_labels(teacher: Teacher, rows: Sequence[Row]) -> tuple[str | None, ...]
     labelled = [row for row in rows if task.knows(row, classes)]
     if not labelled:
         return (None,) * len(rows)
-    words = iter(task.format_answers(task.gold(labelled, classes), classes))
-    return tuple(next(words) if task.knows(row, classes) else None for row in rows)
+    names = iter(task.format_answers(task.gold(labelled, classes), classes))
+    return tuple(next(names) if task.knows(row, classes) else None for row in rows)
 
 
-def _boxes(teacher: Teacher, rows: Sequence[Row], batch: Batch, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Patches as pixels of the original images, which may be larger or smaller than what the model reads."""
+def _boxes(
+    teacher: Teacher, rows: Sequence[Row], batch: Batch, row_of_unit: np.ndarray, corners: np.ndarray
+) -> np.ndarray:
+    """Patches in pixels of the original images, which may be larger or smaller than the model's input."""
     assert batch.pixels is not None
-    patch = _patch(batch)
+    patch = _patch_size(batch)
     ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
-    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[owner]
-    begin, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
-    return np.round(begin + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
+    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[row_of_unit]
+    start, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
+    return np.round(start + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
 
 
-def _patch(batch: Batch) -> int:
-    """How wide the patches of a batch are."""
-    tops = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
+def _patch_size(batch: Batch) -> int:
+    """The width of a patch in pixels of the model's input."""
+    row_offsets = batch.offsets[0, batch.segments[0] >= 0, 0].unique()
     assert batch.pixels is not None
-    return int(tops[1] - tops[0]) if len(tops) > 1 else batch.pixels.shape[2]
+    return int(row_offsets[1] - row_offsets[0]) if len(row_offsets) > 1 else batch.pixels.shape[2]
