@@ -75,9 +75,9 @@ def plugins(monkeypatch):
     """Entry points in a registry of ours, gone after the test."""
 
     def add(registry: Registry, *points: Point):
-        for name, value in {"_points": {point.name: point for point in points}}.items():
+        for name, value in {"_entry_points": {point.name: point for point in points}}.items():
             monkeypatch.setitem(registry.__dict__, name, value)
-        for name in ("_plugins", "_named", "_broken"):
+        for name in ("_plugins", "_named_objects", "_broken"):
             monkeypatch.setattr(registry, name, {})
 
     return add

@@ -107,16 +107,16 @@ class Config(BaseModel):
         cls: "type[C]", entries: Mapping[str, object], *, objects: Iterable[str] = (), faults: Iterable[str] = ()
     ) -> C:
         """The config of these entries, complete for a call. `objects` stand in for fields; `faults` are added."""
-        collected: list[str] = []
-        fields = cls.current_entries(entries, collected)
+        name_faults: list[str] = []
+        fields = cls.current_entries(entries, name_faults)
         missing = [name for name in cls.NEEDED if name not in fields and name not in objects]
         faults = [*faults, *(f"{name}: missing; give {cls.NEEDED[name]} ({flag_of(name)})." for name in missing)]
         try:
             config = cls(**fields)
         except PlanError as error:
-            raise cls.fault_list([*collected, *error.faults, *faults]) from None
-        if collected or faults:
-            raise cls.fault_list([*collected, *faults])
+            raise cls.fault_list([*name_faults, *error.faults, *faults]) from None
+        if name_faults or faults:
+            raise cls.fault_list([*name_faults, *faults])
         return config
 
     @classmethod
@@ -187,11 +187,15 @@ class Config(BaseModel):
 
 def unknown_entry(cls: type[Config], name: str, names: Iterable[str] = (), *, kind: str = "") -> str:
     """The sentence that answers an entry that does not exist, with the nearest names; without any, all names."""
-    present = list(names or (field for field in cls.model_fields if field not in ("plan", "progress")))
-    former = {old: new for old, new in cls.RENAMED.items() if new in present}
-    near = difflib.get_close_matches(name[:200], [*present, *former], n=3, cutoff=0.6)
-    meant = dict.fromkeys(former.get(other, other) for other in near)
-    hint = f"Did you mean {' or '.join(map(repr, meant))}?" if meant else f"Known: {', '.join(sorted(present))}."
+    field_names = list(names or (field for field in cls.model_fields if field not in ("plan", "progress")))
+    former = {old: new for old, new in cls.RENAMED.items() if new in field_names}
+    matches = difflib.get_close_matches(name[:200], [*field_names, *former], n=3, cutoff=0.6)
+    suggestions = dict.fromkeys(former.get(match, match) for match in matches)
+    hint = (
+        f"Did you mean {' or '.join(map(repr, suggestions))}?"
+        if suggestions
+        else f"Known: {', '.join(sorted(field_names))}."
+    )
     return f"There is no {kind or cls.KIND} named {name!r}. {hint}"
 
 

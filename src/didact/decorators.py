@@ -23,17 +23,17 @@ MEASURES: Final = ("faithfulness", "plausibility", "stability")
 NEEDS: Final = ("nothing", "rationales", "predictions", "gradients", "attention")
 
 
-def explainer(name: str, *, kind: str, needs: str, **facts: str) -> Callable[[T], T]:
+def explainer(name: str, *, kind: str, needs: str, **metadata: str) -> Callable[[T], T]:
     """Name a function `(teacher, batch, target) -> scores`, or a class that derives from `Explainer`.
 
     `kind` says what the scores are (signed, magnitude, distribution, binary) and `needs` what the teacher must have
     (nothing, rationales, predictions, gradients, attention). Options are keyword-only arguments, of the function or of
     the class. More facts are `cost`, `paper`, `ours` and `about`; without `about` the docstring says it.
     """
-    for word, value, known in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
-        if value not in known:
-            raise OptionError(unknown_name_message(word, str(value), known))
-    return _named(EXPLAINERS, name, {"kind": kind, "needs": needs, **facts})
+    for argument, value, choices in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
+        if value not in choices:
+            raise OptionError(unknown_name_message(argument, str(value), choices))
+    return _registering(EXPLAINERS, name, {"kind": kind, "needs": needs, **metadata})
 
 
 def metric(
@@ -44,7 +44,7 @@ def metric(
     measures: str = "faithfulness",
     needs: Sequence[str] = (),
     paper: str = "your own",
-    **facts: Any,
+    **metadata: Any,
 ) -> Callable[[T], T]:
     """Name a function `(explained, row) -> number`, or a class of such calls whose options are keyword-only.
 
@@ -55,36 +55,36 @@ def metric(
         raise OptionError(f"Is a higher {name} better, or a lower one? Say so: better='higher' (or 'lower').")
     if measures not in MEASURES:
         raise OptionError(unknown_name_message("aim of a metric", measures, MEASURES))
-    known: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
-    return _named(METRICS, name, known | {"needs": tuple(needs), "paper": paper, **facts})
+    required: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
+    return _registering(METRICS, name, required | {"needs": tuple(needs), "paper": paper, **metadata})
 
 
-def strategy(name: str, **facts: str) -> Callable[[T], T]:
+def strategy(name: str, **metadata: str) -> Callable[[T], T]:
     """Name a class that derives from `Strategy`, so that students are written `same/name(option=value)`.
 
     Facts are `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
     """
-    return _named(STRATEGIES, name, facts)
+    return _registering(STRATEGIES, name, metadata)
 
 
-def student(name: str, *, tasks: Sequence[str] | None = None, **facts: str) -> Callable[[T], T]:
+def student(name: str, *, tasks: Sequence[str] | None = None, **metadata: str) -> Callable[[T], T]:
     """Name an architecture, a class that derives from `NativeModel`, so that students are written `name(width=64)`.
 
     `tasks` are those that it can do (classification, pair and regression). One more fact is `about`.
     """
 
-    def decorate(kind: T) -> T:
-        able: Sequence[str] = getattr(kind, "tasks", TASKS) if tasks is None else tasks
-        MODELS.register(name, kind, {"tasks": tuple(able), **facts})
-        kind.architecture = name  # type: ignore[attr-defined]
-        return kind
+    def decorate(cls: T) -> T:
+        supported: Sequence[str] = getattr(cls, "tasks", TASKS) if tasks is None else tasks
+        MODELS.register(name, cls, {"tasks": tuple(supported), **metadata})
+        cls.architecture = name  # type: ignore[attr-defined]
+        return cls
 
     return decorate
 
 
-def _named(registry: Registry[Any], name: str, facts: dict[str, Any]) -> Callable[[T], T]:
-    def decorate(thing: T) -> T:
-        registry.register(name, thing, facts)
-        return thing
+def _registering(registry: Registry[Any], name: str, metadata: dict[str, Any]) -> Callable[[T], T]:
+    def decorate(obj: T) -> T:
+        registry.register(name, obj, metadata)
+        return obj
 
     return decorate

@@ -76,10 +76,10 @@ class ExplanationWarning(UserWarning):
 
 def error_name(error: DidactError) -> str:
     """The name of the error's nearest kind among those of this module: what another process can raise again."""
-    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+    return next(base.__name__ for base in type(error).__mro__ if base.__module__ == __name__)
 
 
-def error_from_name(kind: str, message: str) -> DidactError:
+def error_from_name(name: str, message: str) -> DidactError:
     """The error that `kind_of` named in another process."""
-    found: DidactError = globals()[kind](message)
-    return found
+    error: DidactError = globals()[name](message)
+    return error

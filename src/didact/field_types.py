@@ -21,34 +21,34 @@ OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 class Integer:
     """A whole number between two bounds. Numbers of numpy are numbers; true and false are not."""
 
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
     def __call__(self, value: Any) -> int:
         number = python_number(value)
-        if isinstance(number, bool) or not isinstance(number, int) or not self.least <= number <= self.most:
-            raise OptionError(f"must be an integer from {self.least} to {self.most:,}, got {shown(number)}.")
+        if isinstance(number, bool) or not isinstance(number, int) or not self.minimum <= number <= self.maximum:
+            raise OptionError(f"must be an integer from {self.minimum} to {self.maximum:,}, got {shown(number)}.")
         return number
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         return BeforeValidator(self).__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
 
 
 @dataclass(frozen=True)
 class Number:
     """A finite number that a test accepts; `wanted` says which ones."""
 
-    wanted: str
+    requirement: str
     accepts: Callable[[float], bool]
 
     def __call__(self, value: Any) -> float:
         number = python_number(value)
         is_number = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
         if not is_number or not self.accepts(number):
-            raise OptionError(f"must be a number {self.wanted}, got {shown(number)}.")
+            raise OptionError(f"must be a number {self.requirement}, got {shown(number)}.")
         return number
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
@@ -56,7 +56,7 @@ class Number:
         return PlainValidator(self).__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "number", "description": self.wanted}
+        return {"type": "number", "description": self.requirement}
 
 
 def check_name(value: Any) -> str:
@@ -65,7 +65,7 @@ def check_name(value: Any) -> str:
     return str(value)
 
 
-def _switch(value: Any) -> bool:
+def _check_switch(value: Any) -> bool:
     if not isinstance(value, bool):
         raise OptionError(f"true or false is wanted, not {shown(value)}.")
     return value
@@ -78,7 +78,7 @@ def check_seed(value: Any) -> int:
     return number
 
 
-def _columns(value: Any) -> dict[str, str | None]:
+def _check_columns(value: Any) -> dict[str, str | None]:
     if not isinstance(value, Mapping):
         raise OptionError(f'a table of roles and columns is wanted, e.g. text = "comment", not {shown(value)}.')
     return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
@@ -103,7 +103,7 @@ def check_list(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any
 
 
 Name = Annotated[str, BeforeValidator(check_name)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
+Switch = Annotated[bool, BeforeValidator(_check_switch)]
 Seed = Annotated[int, BeforeValidator(check_seed)]
 Threads = Annotated[int, Integer(1, max_threads())]
 BatchSize = Annotated[int, Integer(1, MAX_BATCH_SIZE)]
@@ -113,16 +113,16 @@ Positive = Annotated[float, Number("above 0", lambda number: number > 0)]
 NotNegative = Annotated[float, Number("of 0 or more", lambda number: number >= 0)]
 Share = Annotated[float, Number("from 0 to below 1", lambda number: 0 <= number < 1)]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda values: check_list(values, check_name, "names"))]
-Columns = Annotated[dict[str, str | None], BeforeValidator(_columns)]
+Columns = Annotated[dict[str, str | None], BeforeValidator(_check_columns)]
 
 
 def parse_columns(values: Iterable[str]) -> dict[str, str | None]:
     """The columns by role from `["text=comment,label=verdict"]`. `label=` and `label=none` mean no labels."""
     columns: dict[str, str | None] = {}
-    for part in (part.strip() for value in values for part in value.split(",")):
-        role, sign, column = (piece.strip() for piece in part.partition("="))
-        if not sign or not role:
-            raise OptionError(f"--columns takes role=column, as in --columns text=comment,label=verdict, not {part!r}.")
+    for item in (item.strip() for value in values for item in value.split(",")):
+        role, equals, column = (text.strip() for text in item.partition("="))
+        if not equals or not role:
+            raise OptionError(f"--columns takes role=column, as in --columns text=comment,label=verdict, not {item!r}.")
         if role in columns:
             raise OptionError(f"--columns names {role!r} twice: {columns[role] or 'none'} and {column or 'none'}.")
         is_optional = role in OPTIONAL_ROLES

@@ -39,26 +39,32 @@ class Entry:
 E = TypeVar("E", bound=Entry)
 
 
-def entry_from(kind: type[E], target: str, thing: Any) -> E:
+def entry_from(entry_type: type[E], target: str, obj: Any) -> E:
     """The entry of a class or function that states no entry: facts are its attributes of the same names.
 
     Facts that are plain text may be missing; a missing summary is the first line of the docstring.
     """
-    summary = (inspect.getdoc(thing) or UNSTATED).splitlines()[0].rstrip(".")
-    facts: dict[str, Any] = {}
-    for fact in fields(kind):
-        value = getattr(thing, fact.name, None)
-        if fact.name != "target" and value is not None and not callable(value) and not isinstance(value, property):
-            facts[fact.name] = value
-        elif fact.name in ("about", "summary"):
-            facts[fact.name] = summary
-        elif fact.name != "target" and fact.default is MISSING:
-            if fact.type is not str:
+    summary = (inspect.getdoc(obj) or UNSTATED).splitlines()[0].rstrip(".")
+    metadata: dict[str, Any] = {}
+    for entry_field in fields(entry_type):
+        value = getattr(obj, entry_field.name, None)
+        if (
+            entry_field.name != "target"
+            and value is not None
+            and not callable(value)
+            and not isinstance(value, property)
+        ):
+            metadata[entry_field.name] = value
+        elif entry_field.name in ("about", "summary"):
+            metadata[entry_field.name] = summary
+        elif entry_field.name != "target" and entry_field.default is MISSING:
+            if entry_field.type is not str:
                 raise OptionError(
-                    f"{target} has no attribute {fact.name!r}. Add it, or let the entry point name a {kind.__name__}."
+                    f"{target} has no attribute {entry_field.name!r}. Add it, or let the entry point name a "
+                    f"{entry_type.__name__}."
                 )
-            facts[fact.name] = UNSTATED
-    return kind(target, **facts)
+            metadata[entry_field.name] = UNSTATED
+    return entry_type(target, **metadata)
 
 
 @dataclass(frozen=True)
@@ -91,23 +97,23 @@ class Registry(Mapping[str, E], Generic[E]):
         self.kind = kind
         self.local: dict[str, LocalEntry[E]] = {}  # by name, what was registered in this process
         self._reserved = reserved
-        self._own = dict(entries)
+        self._builtin = dict(entries)
         self._group = group
         self._aliases = aliases or {}
         self._plugins: dict[str, E] = {}
-        self._named: dict[str, Any] = {}  # classes and functions that entry points name directly
+        self._named_objects: dict[str, Any] = {}  # classes and functions that entry points name directly
         self._broken: dict[str, str] = {}
 
     @cached_property
-    def _points(self) -> Mapping[str, Any]:
+    def _entry_points(self) -> Mapping[str, Any]:
         """Entry points by name, not loaded. Our own names cannot be taken over."""
-        points = () if self._group is None else entry_points(group=self._group)
-        return {point.name: point for point in points if point.name not in self._own}
+        discovered = () if self._group is None else entry_points(group=self._group)
+        return {point.name: point for point in discovered if point.name not in self._builtin}
 
     @property
     def names(self) -> list[str]:
         """All names, also of packages that are not loaded yet or cannot be."""
-        return [*self._own, *self._points, *self.local]
+        return [*self._builtin, *self._entry_points, *self.local]
 
     @property
     def broken(self) -> Mapping[str, str]:
@@ -116,73 +122,73 @@ class Registry(Mapping[str, E], Generic[E]):
         return dict(self._broken)
 
     def __getitem__(self, name: str) -> E:
-        if name in self._own:
-            return self._own[name]
-        if name in self._points:
+        if name in self._builtin:
+            return self._builtin[name]
+        if name in self._entry_points:
             return self._plugin(name)
         if name in self.local:
             return self.local[name].entry
-        plain_name = name.lower().replace("-", "_").replace(" ", "_")
-        meant = self._aliases.get(plain_name, (plain_name,) if plain_name in self else ())
-        raise UnknownNameError(unknown_name_message(self.kind, name, self.names, meant=meant))
+        normalised = name.lower().replace("-", "_").replace(" ", "_")
+        suggestions = self._aliases.get(normalised, (normalised,) if normalised in self else ())
+        raise UnknownNameError(unknown_name_message(self.kind, name, self.names, suggestions=suggestions))
 
     def _plugin(self, name: str) -> E:
         """The entry of another package, loaded on first use."""
         if name not in self._plugins and name not in self._broken:
             try:
-                self._plugins[name] = self._loaded(name)
+                self._plugins[name] = self._load_plugin(name)
             except Exception as error:  # whatever the package raises when it is imported
                 self._broken[name] = f"{type(error).__name__}: {error}"
         if name in self._broken:
-            target = getattr(self._points[name], "value", name)
+            target = getattr(self._entry_points[name], "value", name)
             raise UnsupportedError(
                 f"The {self.kind} {name!r} comes from another package ({target}), which cannot be loaded: "
                 f"{self._broken[name].rstrip('.')}. Install what it needs, or repair or remove that package."
             )
         return self._plugins[name]
 
-    def _loaded(self, name: str) -> E:
-        point = self._points[name]
-        thing = point.load()
-        kind = self._entry_kind
-        if isinstance(thing, kind):
-            return thing
-        if not callable(thing):
-            raise OptionError(f"It names {thing!r}, which is neither a class or function nor a {kind.__name__}.")
-        self._named[name] = thing
-        return entry_from(kind, target_of(thing), thing)
+    def _load_plugin(self, name: str) -> E:
+        entry_point = self._entry_points[name]
+        obj = entry_point.load()
+        entry_type = self._entry_type
+        if isinstance(obj, entry_type):
+            return obj
+        if not callable(obj):
+            raise OptionError(f"It names {obj!r}, which is neither a class or function nor a {entry_type.__name__}.")
+        self._named_objects[name] = obj
+        return entry_from(entry_type, target_of(obj), obj)
 
     @property
-    def _entry_kind(self) -> type[E]:
-        return type(next(iter(self._own.values())))
+    def _entry_type(self) -> type[E]:
+        return type(next(iter(self._builtin.values())))
 
-    def register(self, name: str, thing: Any, facts: Mapping[str, Any] = MappingProxyType({})) -> None:
+    def register(self, name: str, obj: Any, metadata: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Let a class or function be known by this name in this process, and set its facts as attributes.
 
         The same class or function defined again replaces the former one, as a notebook's cell does that is run again.
         """
-        if not callable(thing):
-            raise OptionError(f"Only a class or a function can be named as {self.kind} {name!r}, not {thing!r}.")
+        if not callable(obj):
+            raise OptionError(f"Only a class or a function can be named as {self.kind} {name!r}, not {obj!r}.")
         if not isinstance(name, str) or not name.isidentifier():
             raise OptionError(f"Names are made of letters, digits and _, and {self.kind} {name!r} is not.")
-        known = [fact.name for fact in fields(self._entry_kind) if fact.name != "target"]
-        strange = [fact for fact in facts if fact not in known]
-        if strange:
-            raise OptionError(unknown_name_message(f"fact about {self.kind} {name!r}", strange[0], known))
-        target, point = target_of(thing), self._points.get(name)
-        if point is None or getattr(point, "value", "") != target:
+        field_names = [entry_field.name for entry_field in fields(self._entry_type) if entry_field.name != "target"]
+        undefined = [key for key in metadata if key not in field_names]
+        if undefined:
+            raise OptionError(unknown_name_message(f"fact about {self.kind} {name!r}", undefined[0], field_names))
+        target, entry_point = target_of(obj), self._entry_points.get(name)
+        if entry_point is None or getattr(entry_point, "value", "") != target:
             self._check_free(name, target)
-        for fact, value in facts.items():
-            setattr(thing, fact, value)
-        if point is None:  # else a package's own module: its entry point leads here, also in other processes
-            self.local[name] = LocalEntry(entry_from(self._entry_kind, target, thing), thing, hash_source(thing))
+        for key, value in metadata.items():
+            setattr(obj, key, value)
+        if entry_point is None:  # else a package's own module: its entry point leads here, also in other processes
+            self.local[name] = LocalEntry(entry_from(self._entry_type, target, obj), obj, hash_source(obj))
 
     def _check_free(self, name: str, target: str) -> None:
         """An error for a name that stands for something else."""
         owner = None
-        if name in self._own or name in self._reserved:
+        if name in self._builtin or name in self._reserved:
             owner = "one of didact's own"
-        elif name in self._points:
+        elif name in self._entry_points:
             owner = "one of another package"
         elif name in self.local and self.local[name].entry.target != target:
             owner = self.local[name].entry.target
@@ -190,11 +196,11 @@ class Registry(Mapping[str, E], Generic[E]):
             raise OptionError(f"The {self.kind} {name!r} exists already, {owner}. Give yours another name.")
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self._points or name in self.local
+        return name in self._builtin or name in self._entry_points or name in self.local
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        for name in self._points:
+        yield from self._builtin
+        for name in self._entry_points:
             try:
                 self._plugin(name)
             except UnsupportedError:
@@ -205,9 +211,9 @@ class Registry(Mapping[str, E], Generic[E]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def name_of(self, thing: Any) -> str | None:
+    def name_of(self, obj: Any) -> str | None:
         """The name whose entry leads to this class or function."""
-        target = target_of(thing)
+        target = target_of(obj)
         return next((name for name, entry in self.items() if entry.target == target), None)
 
     def load(self, name: str) -> Any:
@@ -215,40 +221,40 @@ class Registry(Mapping[str, E], Generic[E]):
         entry = self[name]
         if name in self.local:
             return self.local[name].thing
-        return self._named[name] if name in self._named else entry.load()
+        return self._named_objects[name] if name in self._named_objects else entry.load()
 
     def build(self, name: str, options: Mapping[str, Any]) -> Any:
         """What a name with options stands for: what its class makes of them, or its function with them filled in.
 
         A function without positional arguments makes the thing itself, as a class does.
         """
-        thing = self.load(name)
-        parameters = () if isinstance(thing, type) else inspect.signature(thing).parameters.values()
+        obj = self.load(name)
+        parameters = () if isinstance(obj, type) else inspect.signature(obj).parameters.values()
         if not any(parameter.kind is not inspect.Parameter.KEYWORD_ONLY for parameter in parameters):
-            return thing(**options)
-        return functools.update_wrapper(functools.partial(thing, **options), thing)
+            return obj(**options)
+        return functools.update_wrapper(functools.partial(obj, **options), obj)
 
     def local_source_hashes(self, *values: object) -> dict[str, str]:
         """The code of what was registered here, of the names that are mentioned, as in `imitate="mine(k=2)"`."""
-        words = {word for value in values for word in re.findall(r"\w+", str(value))}
-        return {name: local.code for name, local in self.local.items() if name in words}
+        mentioned = {word for value in values for word in re.findall(r"\w+", str(value))}
+        return {name: local.code for name, local in self.local.items() if name in mentioned}
 
 
-_LONGEST: Final = 200  # characters of an unknown name that an error repeats
+_MAX_NAME_LENGTH: Final = 200  # characters of an unknown name that an error repeats
 
 
 def unknown_name_message(
     kind: str,
     name: str,
-    known: Mapping[str, object] | list[str] | tuple[str, ...],
+    names: Mapping[str, object] | list[str] | tuple[str, ...],
     *,
-    meant: tuple[str, ...] = (),
+    suggestions: tuple[str, ...] = (),
 ) -> str:
     """The sentence that answers a name nobody knows. It suggests what is `meant`, or else the nearest names."""
-    near = list(meant) or difflib.get_close_matches(str(name)[:_LONGEST], known, n=3, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    name = name if len(str(name)) <= _LONGEST else f"{str(name)[:_LONGEST]}…"
-    return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(known)) or 'none'}."
+    candidates = list(suggestions) or difflib.get_close_matches(str(name)[:_MAX_NAME_LENGTH], names, n=3, cutoff=0.6)
+    hint = f"Did you mean {' or '.join(map(repr, candidates))}? " if candidates else ""
+    name = name if len(str(name)) <= _MAX_NAME_LENGTH else f"{str(name)[:_MAX_NAME_LENGTH]}…"
+    return f"There is no {kind} named {name!r}. {hint}Known: {', '.join(sorted(names)) or 'none'}."
 
 
 @dataclass(frozen=True)
@@ -259,8 +265,8 @@ class Spec:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{key}={_write(value)}" for key, value in sorted(self.options.items()))
-        return f"{self.name}({inside})" if inside else self.name
+        arguments = ", ".join(f"{key}={_format_value(value)}" for key, value in sorted(self.options.items()))
+        return f"{self.name}({arguments})" if arguments else self.name
 
 
 _SPEC = re.compile(r"\s*(?P<name>[^\s(),=]+)\s*(?:\((?P<inside>.*)\))?\s*", re.DOTALL)
@@ -272,45 +278,45 @@ def parse_spec(text: str) -> Spec:
     if match is None:
         raise OptionError(f"Cannot read {text!r}. Write a name, or name(option=value, other=value).")
     options: dict[str, Any] = {}
-    for part in split_list(match["inside"] or ""):
-        key, sign, value = part.partition("=")
-        if not sign or not key.strip().isidentifier() or not value.strip():
-            raise OptionError(f"Cannot read {part!r} in {text!r}. Options are written option=value.")
+    for item in split_list(match["inside"] or ""):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip().isidentifier() or not value.strip():
+            raise OptionError(f"Cannot read {item!r} in {text!r}. Options are written option=value.")
         if key.strip() in options:
             raise OptionError(f"Option {key.strip()!r} is given twice in {text!r}.")
-        options[key.strip()] = _read(value.strip())
+        options[key.strip()] = _parse_value(value.strip())
     return Spec(match["name"], options)
 
 
-def split_list(text: str, sign: str = ",") -> list[str]:
+def split_list(text: str, separator: str = ",") -> list[str]:
     """Split at commas (or another sign) outside brackets and quotes: `a,b(c=1,d=2)` has two parts."""
-    parts, depth, quote, start = [], 0, "", 0
-    for position, letter in enumerate(text):
+    items, depth, quote, start = [], 0, "", 0
+    for position, character in enumerate(text):
         if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "\"'":
-            quote = letter
-        elif letter in "([{":
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "([{":
             depth += 1
-        elif letter in ")]}":
+        elif character in ")]}":
             depth -= 1
             if depth < 0:
                 raise OptionError(f"There is a closing bracket too many in {text!r}.")
-        elif letter == sign and depth == 0:
-            parts.append(text[start:position])
+        elif character == separator and depth == 0:
+            items.append(text[start:position])
             start = position + 1
     if depth or quote:
         raise OptionError(f"A bracket or quote is left open in {text!r}.")
-    return [part.strip() for part in [*parts, text[start:]] if part.strip()]
+    return [item.strip() for item in [*items, text[start:]] if item.strip()]
 
 
 def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, object]:
     """`options`, if the class or function `allowed` takes each of them as a keyword-only argument."""
     parameters = inspect.signature(allowed).parameters
-    known = [name for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    option_names = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
-        if name not in known:
-            raise OptionError(unknown_name_message(f"option of {of}", name, known))
+        if name not in option_names:
+            raise OptionError(unknown_name_message(f"option of {of}", name, option_names))
     return dict(options)
 
 
@@ -319,7 +325,7 @@ def python_number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
-def _read(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.lower() in ("none", "null"):
@@ -330,9 +336,9 @@ def _read(text: str) -> Any:
         return text
 
 
-def _write(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, str):
-        return value if _read(value) == value and not set(value) & set("(),=\"' ") else repr(value)
+        return value if _parse_value(value) == value and not set(value) & set("(),=\"' ") else repr(value)
     return repr(value)

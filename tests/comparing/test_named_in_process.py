@@ -310,8 +310,8 @@ class TestSource:
             def load(self):
                 return lengths
 
-        monkeypatch.setitem(EXPLAINERS.__dict__, "_points", {"lengths": Point()})
-        for name in ("_plugins", "_named", "_broken"):
+        monkeypatch.setitem(EXPLAINERS.__dict__, "_entry_points", {"lengths": Point()})
+        for name in ("_plugins", "_named_objects", "_broken"):
             monkeypatch.setattr(EXPLAINERS, name, {})
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
         assert build_explainer("lengths").is_reproducible
@@ -327,7 +327,7 @@ def test_a_broken_package_can_still_be_told(monkeypatch):
         def load(self):
             raise ImportError("no numba")
 
-    monkeypatch.setitem(EXPLAINERS.__dict__, "_points", {"broken": Point()})
+    monkeypatch.setitem(EXPLAINERS.__dict__, "_entry_points", {"broken": Point()})
     with pytest.raises(UnsupportedError, match="no numba"):
         EXPLAINERS["broken"]
     EXPLAINERS._broken.clear()
