@@ -25,7 +25,7 @@ CAUTION: Final = (
 )
 GROUPINGS: Final = ("task", "group", "length")
 VERSION: Final = 1  # schema version of a saved agreement
-_ABOUT: Final = ("methods", "measure", "by", "level", "description", "undefined", "lowest", "notes")
+_METADATA: Final = ("methods", "measure", "by", "level", "description", "undefined", "lowest", "notes")
 _COLUMNS: Final = {
     "id": "string", "task": "string", "group": "string", "length": "int64", "present": "list bool_",
     "values": "list float64",
@@ -60,8 +60,8 @@ class AgreementMatrix(MappingDocument):
     def spread(self, first: int, second: int) -> float | None:
         """The standard deviation over rows of two methods."""
         count = len(self.methods)
-        is_whole = len(self.sd) == count and len(self.sd[first]) == count
-        return finite_number(self.sd[first][second]) if is_whole else None
+        is_square = len(self.sd) == count and len(self.sd[first]) == count
+        return finite_number(self.sd[first][second]) if is_square else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +116,19 @@ class Agreement:
     @cached_property
     def group_sd(self) -> Float[np.ndarray, "method method"]:
         """The standard deviation of the means of groups (teachers, seeds); NaN with fewer than two."""
-        return _sd(np.stack([part.matrix for part in self.each("group").values()]))
+        return _sd(np.stack([group.matrix for group in self.each("group").values()]))
 
     def each(self, how: str) -> dict[str, "Agreement"]:
         """The same by `task`, by `group` (teachers, unless groups were named), or by `length`: quarters by units."""
         check_grouping(how)
         names: Sequence[str] = {"task": self.tasks, "group": self.groups}.get(how) or _quarters(self.lengths)
         if how == "length":
-            order = sorted(set(names), key=lambda name: min(self.lengths[[one == name for one in names]]))
+            order = sorted(set(names), key=lambda name: min(self.lengths[[row_name == name for row_name in names]]))
         else:
             order = list(dict.fromkeys(names))
-        return {name: self._select(np.flatnonzero([one == name for one in names])) for name in order}
+        return {name: self._select_rows(np.flatnonzero([row_name == name for row_name in names])) for name in order}
 
-    def _select(self, rows: Int[np.ndarray, " part"]) -> "Agreement":
+    def _select_rows(self, rows: Int[np.ndarray, " part"]) -> "Agreement":
         return replace(
             self,
             values=self.values[rows],
@@ -150,21 +150,21 @@ class Agreement:
         """A frame with one line per pair: mean, sd, rows, skipped; with `each`, per part of the rows and pair."""
         import pandas
 
-        parts = {"": self} if each is None else self.each(each)
+        subsets = {"": self} if each is None else self.each(each)
         lines = [
             ({} if each is None else {each: name})
             | {
                 "measure": self.measure,
-                "first": self.methods[one],
-                "second": self.methods[two],
-                "mean": float(part.matrix[one, two]),
-                "sd": float(part.sd[one, two]),
-                "rows": int(part.rows[one, two]),
-                "skipped": int(part.skipped[one, two]),
+                "first": self.methods[first],
+                "second": self.methods[second],
+                "mean": float(subset.matrix[first, second]),
+                "sd": float(subset.sd[first, second]),
+                "rows": int(subset.rows[first, second]),
+                "skipped": int(subset.skipped[first, second]),
             }
-            for name, part in parts.items()
-            for one in range(len(self.methods))
-            for two in range(one + 1, len(self.methods))
+            for name, subset in subsets.items()
+            for first in range(len(self.methods))
+            for second in range(first + 1, len(self.methods))
         ]
         return pandas.DataFrame(lines)
 
@@ -172,7 +172,7 @@ class Agreement:
         """Plain JSON. Matrices are lists of lists, None where no row has an answer."""
         document = self.to_matrix().to_document()
         if each is not None:
-            document["each"] = {each: {name: plain(part._numbers()) for name, part in self.each(each).items()}}
+            document["each"] = {each: {name: plain(subset._statistics()) for name, subset in self.each(each).items()}}
         return document
 
     def to_matrix(self) -> AgreementMatrix:
@@ -181,7 +181,7 @@ class Agreement:
         return AgreementMatrix(
             self.methods,
             self.measure,
-            **self._numbers(),
+            **self._statistics(),
             by=self.by,
             level=self.level,
             groups=groups,
@@ -190,7 +190,7 @@ class Agreement:
             caution=CAUTION,
         )
 
-    def _numbers(self) -> dict[str, Any]:
+    def _statistics(self) -> dict[str, Any]:
         names = ("matrix", "sd", "rows", "skipped")
         return {name: getattr(self, name).tolist() for name in names}
 
@@ -206,47 +206,48 @@ class Agreement:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column(Text(self.measure), no_wrap=True)
-        for number in range(len(self.methods)):
-            table.add_column(str(number + 1), justify="right", no_wrap=True)
-        for number, name in enumerate(self.methods):
-            cells = [_cell(mean, sd) for mean, sd in zip(self.matrix[number], self.sd[number], strict=True)]
-            cells[number] = cells[number].split("\n")[0]  # with itself a method agrees always alike
-            table.add_row(Text(f"{number + 1} {name}"), *map(Text, cells))
+        for index in range(len(self.methods)):
+            table.add_column(str(index + 1), justify="right", no_wrap=True)
+        for index, name in enumerate(self.methods):
+            cells = [_format_cell(mean, sd) for mean, sd in zip(self.matrix[index], self.sd[index], strict=True)]
+            cells[index] = cells[index].split("\n")[0]  # with itself a method agrees always alike
+            table.add_row(Text(f"{index + 1} {name}"), *map(Text, cells))
         return render_text(table)
 
     def remarks(self) -> list[str]:
         """What must be read with the table."""
-        lines = [f"{self.measure}: {self.description}. {self._about()}; ± over rows."]
+        lines = [f"{self.measure}: {self.description}. {self._summary()}; ± over rows."]
         groups = list(dict.fromkeys(self.groups))
         if len(groups) > 1:
-            spread = self.group_sd[~np.eye(len(self.methods), dtype=bool)]
-            widest = f": at most ±{np.nanmax(spread):.2f} between them" if not np.isnan(spread).all() else ""
-            lines.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){widest}.")
+            sds = self.group_sd[~np.eye(len(self.methods), dtype=bool)]
+            range_text = f": at most ±{np.nanmax(sds):.2f} between them" if not np.isnan(sds).all() else ""
+            lines.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){range_text}.")
         if self.skipped.any():
             lines.append(
                 f"– and rows left out have no answer ({self.undefined}): up to {self.skipped.max():,} rows of a pair."
             )
         return [*lines, *self.notes]
 
-    def _about(self) -> str:
+    def _summary(self) -> str:
         counts = self.rows[(self.rows > 0) & ~np.eye(len(self.methods), dtype=bool)]
-        least, most = (int(counts.min()), int(counts.max())) if counts.size else (0, 0)
-        count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+        fewest, most = (int(counts.min()), int(counts.max())) if counts.size else (0, 0)
+        count = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
         signs = "scores without their signs" if self.by == "size" else "scores with their signs"
         return f"Mean of {count} rows, {signs}"
 
-    def squares(self, each: str | None = None) -> list[MatrixView]:
+    def matrix_views(self, each: str | None = None) -> list[MatrixView]:
         """What a picture shows: one heat map, or one for each part of the rows."""
-        parts = {self.measure: self}
+        subsets = {self.measure: self}
         if each is not None:
-            parts = {f"{self.measure}, {name}": part for name, part in self.each(each).items()}
+            subsets = {f"{self.measure}, {name}": subset for name, subset in self.each(each).items()}
         return [
-            MatrixView(self.methods, part.matrix, self.lowest, title, part._about()) for title, part in parts.items()
+            MatrixView(self.methods, subset.matrix, self.lowest, title, subset._summary())
+            for title, subset in subsets.items()
         ]
 
     def chart(self, each: str | None = None) -> Any:
         """The heat map as an altair chart."""
-        return matrix_chart(self.squares(each), caution=CAUTION)
+        return matrix_chart(self.matrix_views(each), caution=CAUTION)
 
     def save(self, path: Path | str, each: str | None = None) -> None:
         """Write the numbers of every row as .parquet, or draw the heat map: .png, .svg, .html, .json (Vega-Lite)."""
@@ -258,8 +259,8 @@ class Agreement:
             "id": self.ids, "task": self.tasks, "group": self.groups, "length": self.lengths.tolist(),
             "present": self.present.tolist(), "values": self.values.reshape(len(self.ids), -1).tolist(),
         }  # fmt: skip
-        about = {VERSION_KEY: VERSION, **{name: getattr(self, name) for name in _ABOUT}}
-        write_table(path, Table(columns, about), types=_COLUMNS)
+        metadata = {VERSION_KEY: VERSION, **{name: getattr(self, name) for name in _METADATA}}
+        write_table(path, Table(columns, metadata), types=_COLUMNS)
 
     @classmethod
     def load(cls, path: Path | str) -> "Agreement":
@@ -270,13 +271,13 @@ class Agreement:
         table = read_table(path)
         try:
             check_version(table.about, VERSION, path)
-            about = {name: table.about[name] for name in _ABOUT}
-            about |= {name: tuple(about[name]) for name in ("methods", "notes")}
+            metadata = {name: table.about[name] for name in _METADATA}
+            metadata |= {name: tuple(metadata[name]) for name in ("methods", "notes")}
             columns = table.columns
             values = np.array(columns["values"], dtype=np.float64)
             return cls(
-                **about,
-                values=values.reshape(-1, len(about["methods"]), len(about["methods"])),
+                **metadata,
+                values=values.reshape(-1, len(metadata["methods"]), len(metadata["methods"])),
                 present=np.array(columns["present"], dtype=bool).reshape(len(values), -1),
                 ids=tuple(columns["id"]),
                 tasks=tuple(columns["task"]),
@@ -287,12 +288,12 @@ class Agreement:
             raise RecordError(f"{path} holds no agreement of methods ({error}). Compare them again.") from error
 
 
-def draw_agreements(many: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
+def draw_agreements(agreements: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
     """Several measures in one picture: .png, .svg, .html or .json."""
     path = Path(path)
     kind = _picture_kind(path)
-    squares = [square for one in many for square in one.squares(each)]
-    write_bytes(ensure_parent(path), matrix_picture(squares, kind, caution=CAUTION))
+    views = [view for agreement in agreements for view in agreement.matrix_views(each)]
+    write_bytes(ensure_parent(path), matrix_picture(views, kind, caution=CAUTION))
 
 
 def check_picture(path: Path, *, overwrite: bool = False) -> None:
@@ -327,14 +328,14 @@ def _sd(values: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "me
 def _quarters(lengths: Int[np.ndarray, " row"]) -> list[str]:
     """For each row the quarter it belongs to, named after its shortest and longest row."""
     edges = np.quantile(lengths, [0.25, 0.5, 0.75])
-    numbers = np.searchsorted(edges, lengths, side="left")  # rows as long as an edge belong below it
+    quarters = np.searchsorted(edges, lengths, side="left")  # rows as long as an edge belong below it
     names = {}
-    for number in np.unique(numbers):
-        inside = lengths[numbers == number]
-        low, high = int(inside.min()), int(inside.max())
-        names[number] = f"{low} unit{'s' * (low != 1)}" if low == high else f"{low} to {high} units"
-    return [names[number] for number in numbers]
+    for quarter in np.unique(quarters):
+        quarter_lengths = lengths[quarters == quarter]
+        low, high = int(quarter_lengths.min()), int(quarter_lengths.max())
+        names[quarter] = f"{low} unit{'s' * (low != 1)}" if low == high else f"{low} to {high} units"
+    return [names[quarter] for quarter in quarters]
 
 
-def _cell(mean: float, sd: float) -> str:
+def _format_cell(mean: float, sd: float) -> str:
     return format_value(mean) if np.isnan(sd) else f"{format_value(mean)}\n±{sd:.2f}"

@@ -148,8 +148,8 @@ class Comparison:
 
     def gain(self, explainer: str, columns: Sequence[Column] | None = None) -> float | None:
         """The mean gain over all judged columns, or over these."""
-        wanted = self.judged if columns is None else columns
-        return mean([row.gain for row in self.rows_of(explainer) if row.column in wanted])
+        selected = self.judged if columns is None else columns
+        return mean([row.gain for row in self.rows_of(explainer) if row.column in selected])
 
     def shared(self, explainers: Sequence[str]) -> list[Column]:
         """The judged columns in which all of them have a gain, so that their means compare."""
@@ -181,17 +181,21 @@ class Comparison:
         arms = [name if not isinstance(name, str) else _arm(self.row(name)) for name in (first, second)]
         for arm in arms:
             if arm not in self._by_arm:
-                known = ", ".join(map(str, sorted(self._by_arm)))
-                raise OptionError(f"There are no answers of {arm}; known are {known}.")
-        one, other = arms
-        if one[1:] == other[1:] and (stored := self.contrasts.get(one[0], other[0], one[1:])) is not None:
+                available = ", ".join(map(str, sorted(self._by_arm)))
+                raise OptionError(f"There are no answers of {arm}; known are {available}.")
+        first_arm, second_arm = arms
+        if (
+            first_arm[1:] == second_arm[1:]
+            and (stored := self.contrasts.get(first_arm[0], second_arm[0], first_arm[1:])) is not None
+        ):
             return stored
         if self.contrast_arms is None:
             raise OptionError(
-                f"The contrast of {one} and {other} is not stored in {self.folder}. Give the same comparison again "
-                "(didact.compare with this folder as out): nothing is trained twice, and the result has it."
+                f"The contrast of {first_arm} and {second_arm} is not stored in {self.folder}. Give the same "
+                "comparison again (didact.compare with this folder as out): nothing is trained twice, and the result "
+                "has it."
             )
-        return self.contrast_arms(one, other)
+        return self.contrast_arms(first_arm, second_arm)
 
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> WeightsView:
         """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
@@ -200,8 +204,8 @@ class Comparison:
             if mix.explainer == explainer and student in (None, mix.student) and size in (None, mix.size)
         ]  # fmt: skip
         if not mixes:
-            known = sorted({mix.explainer for mix in self.learned})
-            raise OptionError(f"Nothing was learned by {explainer!r}; learned were: {', '.join(known) or 'none'}.")
+            learned = sorted({mix.explainer for mix in self.learned})
+            raise OptionError(f"Nothing was learned by {explainer!r}; learned were: {', '.join(learned) or 'none'}.")
         columns = sorted({(mix.student, mix.size) for mix in mixes})
         if len(columns) > 1:
             raise OptionError(f"{explainer!r} was learned for several students or sizes; name one of {columns}.")
@@ -333,8 +337,8 @@ class Comparison:
 
 def mean(values: Sequence[float | None]) -> float | None:
     """The mean of the values that are known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _arm(row: GainRow) -> Arm:

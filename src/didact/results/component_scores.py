@@ -40,13 +40,13 @@ class ComponentScores:
     def select(self, rows: Sequence[int]) -> "ComponentScores":
         """These rows, in this order."""
         bounds = self.maps.bounds
-        places = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
-        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
+        units = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
+        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(units)])
 
     def save(self, path: Path) -> None:
         """Two files: the maps as .parquet, the values beside them as .safetensors."""
-        about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
-        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
+        metadata = {"names": json.dumps(list(self.names), ensure_ascii=False)}
+        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=metadata)
         write_tensors(ensure_parent(path.with_suffix(".safetensors")), content)
         self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
 
@@ -62,10 +62,10 @@ class ComponentScores:
     def load(cls, path: Path) -> "ComponentScores":
         if not path.with_suffix(".parquet").is_file():
             raise RecordError(f"There are no parts of an explainer in {path}.")
-        maps = Explanations.load(path.with_suffix(".parquet"))
+        explanations = Explanations.load(path.with_suffix(".parquet"))
         try:
             check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
             with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
-                return cls(maps, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
+                return cls(explanations, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, ShapeError) as error:
             raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}. {_AGAIN}") from error

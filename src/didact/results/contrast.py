@@ -10,11 +10,11 @@ from didact.errors import OptionError
 from didact.results.documents import Document, require_number
 
 Column = tuple[str, int]  # student and training size
-_OLDER: Final = (
+_NOT_STORED: Final = (
     "This run was made by an older didact and holds no contrasts, so no method is claimed to be ahead of another. Run "
     "the same comparison again to add them: nothing is trained twice."
 )
-_ALONE: Final = "No column has runs of two explainers, so nothing could be compared and no lead is claimed."
+_SINGLE_EXPLAINER: Final = "No column has runs of two explainers, so nothing could be compared and no lead is claimed."
 _NO_SHARED_SEED: Final = (
     "No two explainers have a finished run of the same seed, so nothing could be compared and no lead is claimed. Run "
     "the same comparison again to repeat the failed runs: finished ones are kept."
@@ -100,8 +100,8 @@ class ContrastTable:
         if self:
             return ""
         if not self.is_stored:
-            return _OLDER
-        return _NO_SHARED_SEED if max(Counter(columns).values(), default=0) > 1 else _ALONE
+            return _NOT_STORED
+        return _NO_SHARED_SEED if max(Counter(columns).values(), default=0) > 1 else _SINGLE_EXPLAINER
 
     def to_document(self) -> list[dict[str, object]] | None:
         if not self.is_stored:
@@ -112,14 +112,14 @@ class ContrastTable:
         ]
 
     @classmethod
-    def from_document(cls, lines: Sequence[Mapping[str, Any]] | None) -> "ContrastTable":
+    def from_document(cls, records: Sequence[Mapping[str, Any]] | None) -> "ContrastTable":
         """What `to_document` wrote. Raises LookupError, TypeError or ValueError where that is damaged."""
-        if lines is None:
+        if records is None:
             return cls(is_stored=False)
         entries = {}
-        for line in lines:
+        for record in records:
             for name in _FIELDS:
-                require_number(line[name])
-            key = (str(line["first"]), str(line["second"]), (str(line["student"]), int(line["size"])))
-            entries[key] = Contrast.from_document(line)
+                require_number(record[name])
+            key = (str(record["first"]), str(record["second"]), (str(record["student"]), int(record["size"])))
+            entries[key] = Contrast.from_document(record)
         return cls(entries)

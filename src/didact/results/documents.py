@@ -47,9 +47,9 @@ def load_document(
         raise damaged_error(path, describe_entry_error(error), advice) from error
 
 
-def validated(kind: type[T]) -> Callable[[Mapping[str, object]], T]:
+def validated(cls: type[T]) -> Callable[[Mapping[str, object]], T]:
     """A reader for `load_document` that makes a dataclass by pydantic: every entry must have the type of its field."""
-    adapter = TypeAdapter(kind)
+    adapter = TypeAdapter(cls)
     return lambda document: adapter.validate_python({name: document[name] for name in document if name != VERSION_KEY})
 
 
@@ -112,16 +112,16 @@ class Document:
         Raises KeyError for an absent entry without a default, TypeError or ValueError for one of another type.
         """
         values = {}
-        for name, about in cls.__dataclass_fields__.items():
-            has_default = about.default is not MISSING or about.default_factory is not MISSING
-            if _is_stored(about) and (name in document or not has_default):
-                values[name] = _typed(about.type, document[name])
+        for name, field in cls.__dataclass_fields__.items():
+            has_default = field.default is not MISSING or field.default_factory is not MISSING
+            if _is_stored(field) and (name in document or not has_default):
+                values[name] = _typed(field.type, document[name])
         return cls(**values)
 
     def to_document(self) -> dict[str, object]:
         """The fields as JSON has them."""
         return {
-            name: plain(getattr(self, name)) for name, about in self.__dataclass_fields__.items() if _is_stored(about)
+            name: plain(getattr(self, name)) for name, field in self.__dataclass_fields__.items() if _is_stored(field)
         }
 
 
@@ -140,29 +140,29 @@ class MappingDocument(Document, Mapping[str, Any]):
         return len(self.__dataclass_fields__)
 
 
-def _is_stored(about: Field[Any]) -> bool:
-    return bool(about.metadata.get("stored", True))
+def _is_stored(field: Field[Any]) -> bool:
+    return bool(field.metadata.get("stored", True))
 
 
-def _typed(kind: Any, value: Any) -> Any:
+def _typed(annotation: Any, value: Any) -> Any:
     """The value of an entry as its field has it. What may be unknown becomes None where it is no such value."""
-    inside = [option for option in get_args(kind) if option not in (NoneType, Ellipsis)]
-    if NoneType in get_args(kind):
-        if value is None or inside == [float]:
+    arguments = [option for option in get_args(annotation) if option not in (NoneType, Ellipsis)]
+    if NoneType in get_args(annotation):
+        if value is None or arguments == [float]:
             return number(value)
-        return value if inside[0] in (str, int, bool) else _typed(inside[0], value)
-    if kind is float:
+        return value if arguments[0] in (str, int, bool) else _typed(arguments[0], value)
+    if annotation is float:
         return require_number(value)
-    if kind is str:
+    if annotation is str:
         return "" if value is None else str(value)
-    if kind in (int, bool):
-        return kind(value)
-    if isinstance(kind, type) and issubclass(kind, Document):
-        return kind.from_document(value or {})
-    origin = get_origin(kind)
+    if annotation in (int, bool):
+        return annotation(value)
+    if isinstance(annotation, type) and issubclass(annotation, Document):
+        return annotation.from_document(value or {})
+    origin = get_origin(annotation)
     if origin is tuple:
-        read = inside[0] if inside[0] in (str, float, int) else partial(_typed, inside[0])
-        return tuple(map(read, value if isinstance(value, tuple) else require_list(value or [])))
+        convert = arguments[0] if arguments[0] in (str, float, int) else partial(_typed, arguments[0])
+        return tuple(map(convert, value if isinstance(value, tuple) else require_list(value or [])))
     if origin is Mapping:
         return dict(value or {})
     return value or () if origin is Sequence else value

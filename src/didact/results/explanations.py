@@ -24,7 +24,7 @@ from didact.results.word_summary import WordSummary, summarise
 from didact.results.words import UNIT_COLUMNS, Units, check_level, join_words
 
 _ROW_COLUMNS: Final = ("ids", "texts", "targets", "predictions", "residuals", "probabilities", "labels")
-_FRAME: Final = (
+_FRAME_COLUMNS: Final = (
     "id", "text", "tokens", "scores", "target", "prediction", "probability", "label", "is_right", "completeness",
 )  # fmt: skip
 
@@ -70,8 +70,8 @@ class Explanations(Sequence[RowExplanation]):
     def __post_init__(self) -> None:
         """Bring the columns to their types and check them. What is derived from a checked set is not checked again."""
         columns: dict[str, object] = {
-            name: np.asarray(getattr(self, name), dtype=kind)
-            for kind, names in (
+            name: np.asarray(getattr(self, name), dtype=dtype)
+            for dtype, names in (
                 (np.int64, ("bounds", "segments", "word_index", "offsets")),
                 (np.float64, ("scores", "residuals", "probabilities")),
             )
@@ -130,48 +130,51 @@ class Explanations(Sequence[RowExplanation]):
 
     def select(self, indices: Iterable[int] | np.ndarray) -> "Explanations":
         """The rows at `indices`, in that order; a mask of one truth value per row works too."""
-        wanted = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
-        if wanted.dtype == bool:
-            if wanted.shape != (len(self),):
-                raise ShapeError(f"A mask over {len(self)} rows has one value for each, not {len(wanted)}.")
-            wanted = np.flatnonzero(wanted)
-        chosen = [range(len(self))[operator.index(row)] for row in wanted.tolist()]
-        starts, ends = self.bounds[:-1][chosen], self.bounds[1:][chosen]
+        selection = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
+        if selection.dtype == bool:
+            if selection.shape != (len(self),):
+                raise ShapeError(f"A mask over {len(self)} rows has one value for each, not {len(selection)}.")
+            selection = np.flatnonzero(selection)
+        rows = [range(len(self))[operator.index(row)] for row in selection.tolist()]
+        starts, ends = self.bounds[:-1][rows], self.bounds[1:][rows]
         bounds = bounds_of(ends - starts)
         units = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
-        of_rows = {name: _taken(getattr(self, name), chosen) for name in (*_ROW_COLUMNS, "images", "alignments")}
-        of_units = {name: _taken(getattr(self, name), units) for name in UNIT_COLUMNS}
-        return self.derive(bounds=bounds, **of_rows, **of_units)
+        row_columns = {name: _take(getattr(self, name), rows) for name in (*_ROW_COLUMNS, "images", "alignments")}
+        unit_columns = {name: _take(getattr(self, name), units) for name in UNIT_COLUMNS}
+        return self.derive(bounds=bounds, **row_columns, **unit_columns)
 
     @classmethod
-    def joined(cls, parts: Sequence["Explanations"]) -> "Explanations":
+    def joined(cls, sets: Sequence["Explanations"]) -> "Explanations":
         """The rows of all parts, one after another. Images are kept only if every part has them.
 
         Where any part has alignments, the rows of the others have none. Cautions are kept once each.
         """
-        if not parts:
+        if not sets:
             raise ShapeError("There is nothing to join: give at least one part.")
-        first = parts[0]
-        if len(parts) == 1:
+        first = sets[0]
+        if len(sets) == 1:
             return first
         for name in METADATA:
-            for other in parts[1:]:
+            for other in sets[1:]:
                 if getattr(other, name) != getattr(first, name):
                     raise ShapeError(
                         f"Explanations can be joined only where all say the same of themselves; {name} is "
                         f"{getattr(first, name)!r} here and {getattr(other, name)!r} there."
                     )
-        columns = {name: _chained([getattr(part, name) for part in parts]) for name in (*_ROW_COLUMNS, *UNIT_COLUMNS)}
-        images = [part.images for part in parts if part.images is not None]
+        columns = {
+            name: _concatenate([getattr(explanations, name) for explanations in sets])
+            for name in (*_ROW_COLUMNS, *UNIT_COLUMNS)
+        }
+        images = [explanations.images for explanations in sets if explanations.images is not None]
         alignments = None
-        if any(part.alignments is not None for part in parts):
-            alignments = tuple(chain(*(part.alignments or ((),) * len(part) for part in parts)))
+        if any(explanations.alignments is not None for explanations in sets):
+            alignments = tuple(chain(*(explanations.alignments or ((),) * len(explanations) for explanations in sets)))
         return first.derive(
             **columns,
-            bounds=bounds_of(np.concatenate([np.diff(part.bounds) for part in parts])),
-            images=tuple(chain(*images)) if len(images) == len(parts) else None,
+            bounds=bounds_of(np.concatenate([np.diff(explanations.bounds) for explanations in sets])),
+            images=tuple(chain(*images)) if len(images) == len(sets) else None,
             alignments=alignments,
-            cautions=tuple(dict.fromkeys(chain.from_iterable(part.cautions for part in parts))),
+            cautions=tuple(dict.fromkeys(chain.from_iterable(explanations.cautions for explanations in sets))),
         )
 
     def top(self, k: float, *, level: str = "word") -> list[list[tuple[str, float]]]:
@@ -193,10 +196,10 @@ class Explanations(Sequence[RowExplanation]):
         marked piece is marked.
         """
         units = Units(row_of_units(self.bounds), *(getattr(self, name) for name in UNIT_COLUMNS))
-        joined = join_words(units, self.texts, kind=self.kind, is_image=self.is_image)
+        words = join_words(units, self.texts, kind=self.kind, is_image=self.is_image)
         options = {**self.options, "level": "word"}
-        counts = np.bincount(joined.rows, minlength=len(self))
-        return self.derive(options=options, bounds=bounds_of(counts), **joined.columns())
+        counts = np.bincount(words.rows, minlength=len(self))
+        return self.derive(options=options, bounds=bounds_of(counts), **words.columns())
 
     def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
         """The `k` words of each explained class with the largest mean |score|, if they occur at least `least` times."""
@@ -220,7 +223,7 @@ class Explanations(Sequence[RowExplanation]):
                 "is_right": row.is_right,
                 "completeness": number(row.completeness),
                 "residual": number(row.residual),
-                **({} if row.alignments is None else {"alignments": [_ends(pair) for pair in row.alignments]}),
+                **({} if row.alignments is None else {"alignments": [_spans(pair) for pair in row.alignments]}),
             }
             for row in self.at_level(level)
         ]
@@ -229,7 +232,7 @@ class Explanations(Sequence[RowExplanation]):
         """A data frame with one line per row; tokens and scores are lists of whole words (or `level="token"`)."""
         import pandas
 
-        columns = list(_FRAME) + ([] if self.alignments is None else ["alignments"])
+        columns = list(_FRAME_COLUMNS) + ([] if self.alignments is None else ["alignments"])
         frame = pandas.DataFrame(self.to_documents(level=level), columns=columns)
         return frame.astype({"probability": float, "is_right": "boolean", "completeness": float})
 
@@ -271,17 +274,17 @@ class Explanations(Sequence[RowExplanation]):
         RowViews([self], level=level).to_page(path, title or f"{self.method} explains {self.teacher}", lead=lead)
 
 
-def _taken(values: Any, indices: Any) -> Any:
+def _take(values: Any, indices: Any) -> Any:
     """The values at these places, as an array or a tuple; None where there are none."""
     if values is None or isinstance(values, np.ndarray):
         return None if values is None else values[indices]
     return tuple(values[index] for index in indices)
 
 
-def _chained(columns: Sequence[Any]) -> Any:
+def _concatenate(columns: Sequence[Any]) -> Any:
     """One column after another."""
     return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else tuple(chain.from_iterable(columns))
 
 
-def _ends(pair: Alignment) -> list[list[int]]:
+def _spans(pair: Alignment) -> list[list[int]]:
     return [[start, end] for _, start, end in pair]

@@ -95,10 +95,10 @@ class GainRow(MappingDocument):
     def modes_sentence(self) -> str:
         """What a reader must know of an arm whose students fall into two groups."""
         if 2 * self.low_seeds <= self.seeds:
-            what = f"{self.low_seeds} of {self.seeds} students failed to learn what the others did"
+            finding = f"{self.low_seeds} of {self.seeds} students failed to learn what the others did"
         else:
-            what = f"{self.seeds - self.low_seeds} of {self.seeds} students learned what the others did not"
-        return f"{self.explainer}: {what}; intervals with it are too narrow."
+            finding = f"{self.seeds - self.low_seeds} of {self.seeds} students learned what the others did not"
+        return f"{self.explainer}: {finding}; intervals with it are too narrow."
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +126,8 @@ class LearnedWeights(LearnedRecord):
     @classmethod
     def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedWeights":
         """What was recorded of an explainer, without its epochs."""
-        column = {"explainer": explainer, "student": student, "size": size, "seed": seed}
-        return cls.from_document({**column, **learned.to_document()})
+        identity = {"explainer": explainer, "student": student, "size": size, "seed": seed}
+        return cls.from_document({**identity, **learned.to_document()})
 
 
 def column_name(column: Column) -> str:

@@ -52,8 +52,12 @@ class MeasuredRow(MappingDocument):
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "MeasuredRow":
         """A stored row. Answers of the first versions may be numbers."""
-        answers = {name: _answer(document[name]) for name in ("gold", "prediction") if document.get(name) is not None}
-        return super().from_document({"gold": None, **document, **answers, "picture": _text(document.get("picture"))})
+        answers = {
+            name: _answer_text(document[name]) for name in ("gold", "prediction") if document.get(name) is not None
+        }
+        return super().from_document(
+            {"gold": None, **document, **answers, "picture": _optional_text(document.get("picture"))}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +126,10 @@ class Measurements(Document):
         """A file of the run by the name that a record gives; None for what lies elsewhere or is not there."""
         path = self.folder / name
         try:
-            is_ours = path.resolve().is_relative_to(self.folder.resolve()) and path.is_file()
+            is_inside = path.resolve().is_relative_to(self.folder.resolve()) and path.is_file()
         except (OSError, ValueError):  # a name that no file can have
             return None
-        return path if is_ours else None
+        return path if is_inside else None
 
     def explanations(self, method: MeasuredMethod) -> Explanations | str:
         """The explanations of one method, or what stands in the way."""
@@ -140,18 +144,22 @@ class Measurements(Document):
     @cached_property
     def incomplete(self) -> dict[str, float]:
         """The methods whose scores should add up and do not: the median residual, where it exceeds 5 %."""
-        residuals = {}
+        medians = {}
         for method in self.methods:
-            maps = self.explanations(method)
-            known = [] if isinstance(maps, str) else [one for one in maps.residuals.tolist() if not math.isnan(one)]
-            if known and (residual := median(known)) > COMPLETENESS_TOLERANCE:
-                residuals[method.label] = residual
-        return residuals
+            explanations = self.explanations(method)
+            residuals = (
+                []
+                if isinstance(explanations, str)
+                else [value for value in explanations.residuals.tolist() if not math.isnan(value)]
+            )
+            if residuals and (residual := median(residuals)) > COMPLETENESS_TOLERANCE:
+                medians[method.label] = residual
+        return medians
 
 
-def _answer(value: Any) -> str:
+def _answer_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _text(value: Any) -> str | None:
+def _optional_text(value: Any) -> str | None:
     return None if value is None else str(value)

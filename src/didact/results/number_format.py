@@ -41,8 +41,8 @@ class NumberFormat:
         """low to high, as sentences write it."""
         if low is None or high is None:
             return "no interval"
-        write = self.signed if signed else self.plain
-        return f"{write(low)} to {write(high)}"
+        format_number = self.signed if signed else self.plain
+        return f"{format_number(low)} to {format_number(high)}"
 
     def brackets(self, low: float | None, high: float | None) -> str:
         """[low, high], as tables write it."""

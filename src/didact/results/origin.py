@@ -31,12 +31,14 @@ def check_same_origin(
     differences = _method_differences(stored, method, json.loads(canonical_json(options)))
     if not differences and not is_reproducible:
         differences = [f"method {method!r} was passed as an object, and may have changed"]
-    prints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
-    if "teacher" in fingerprints and fingerprints["teacher"] != prints.get("teacher"):
-        name = stored.get("teacher")
-        both = f"both are called {teacher!r}, and differ in weights or settings"
-        differences.insert(0, f"model ({both if name == teacher else f'{name!r} there, {teacher!r} here'})")
-    if "data" in fingerprints and fingerprints["data"] != prints["data"]:
+    stored_fingerprints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
+    if "teacher" in fingerprints and fingerprints["teacher"] != stored_fingerprints.get("teacher"):
+        stored_teacher = stored.get("teacher")
+        same_name = f"both are called {teacher!r}, and differ in weights or settings"
+        differences.insert(
+            0, f"model ({same_name if stored_teacher == teacher else f'{stored_teacher!r} there, {teacher!r} here'})"
+        )
+    if "data" in fingerprints and fingerprints["data"] != stored_fingerprints["data"]:
         differences.append("data (other rows)")
     if differences:
         raise OptionError(
@@ -48,6 +50,6 @@ def check_same_origin(
 def _method_differences(stored: Mapping[str, Any], method: str, options: Mapping[str, Any]) -> list[str]:
     if stored.get("method") != method:
         return [f"method ({stored.get('method')!r} there, {method!r} here)"]
-    before: Mapping[str, Any] = stored.get("options", {})
-    names = [name for name in sorted({*before, *options}) if before.get(name) != options.get(name)]
-    return [f"option {name} ({before.get(name)!r} there, {options.get(name)!r} here)" for name in names]
+    stored_options: Mapping[str, Any] = stored.get("options", {})
+    names = [name for name in sorted({*stored_options, *options}) if stored_options.get(name) != options.get(name)]
+    return [f"option {name} ({stored_options.get(name)!r} there, {options.get(name)!r} here)" for name in names]

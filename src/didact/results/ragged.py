@@ -13,9 +13,9 @@ def reduce_rows(
     and fails where the last row is empty.
     """
     reduced = np.full(len(bounds) - 1, empty, dtype=np.float64)
-    filled = np.diff(bounds) > 0
-    if filled.any():
-        reduced[filled] = function.reduceat(values, bounds[:-1][filled])
+    has_units = np.diff(bounds) > 0
+    if has_units.any():
+        reduced[has_units] = function.reduceat(values, bounds[:-1][has_units])
     return reduced
 
 
@@ -31,23 +31,23 @@ def row_of_units(bounds: Int[np.ndarray, " bound"]) -> Int[np.ndarray, " unit"]:
 
 def softmax_rows(logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
     """The softmax of each row."""
-    owner = row_of_units(bounds)
-    mass = np.exp(logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner])
-    return np.asarray(mass / reduce_rows(np.add, mass, bounds, empty=1.0)[owner])
+    rows = row_of_units(bounds)
+    mass = np.exp(logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[rows])
+    return np.asarray(mass / reduce_rows(np.add, mass, bounds, empty=1.0)[rows])
 
 
 def log_softmax_rows(
     logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]
 ) -> Float[np.ndarray, " unit"]:
     """The logarithm of each row's softmax."""
-    owner = row_of_units(bounds)
-    logits = logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner]
-    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[owner])
+    rows = row_of_units(bounds)
+    logits = logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[rows]
+    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[rows])
 
 
 def normalise_rows(mass: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
     """Each row divided by its sum; a row without any mass is uniform."""
     total = reduce_rows(np.add, mass, bounds, empty=1.0)
-    even = 1.0 / np.maximum(np.diff(bounds), 1)
-    owner = row_of_units(bounds)
-    return np.where(total[owner] > 0, mass / np.where(total > 0, total, 1.0)[owner], even[owner])
+    uniform = 1.0 / np.maximum(np.diff(bounds), 1)
+    rows = row_of_units(bounds)
+    return np.where(total[rows] > 0, mass / np.where(total > 0, total, 1.0)[rows], uniform[rows])

@@ -18,7 +18,7 @@ from didact.viz.text_spans import completeness
 if TYPE_CHECKING:
     import altair as alt
 
-BETWEEN = " | "  # between the texts of a row that are written as one
+TEXT_SEPARATOR = " | "  # between the texts of a row that are written as one
 
 # A span of the question and one of the passage, each (text number, start, end) in characters.
 Alignment: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
@@ -55,7 +55,7 @@ class RowExplanation:
     def __repr__(self) -> str:
         """A few lines: the text, the answer, what is explained, and the strongest words."""
         heat_map = self.heat_map()
-        lines = [] if self.is_image else [("text", _shortened(printable(self.text)))]
+        lines = [] if self.is_image else [("text", _shorten(printable(self.text)))]
         lines += heat_map.answers()
         strongest = [
             f"{printable(word)} {number(score, self.kind)}".rstrip() for word, score in self.top(5) if word and score
@@ -72,7 +72,7 @@ class RowExplanation:
     @property
     def text(self) -> str:
         """The text; those of a pair in one, with a bar between them."""
-        return BETWEEN.join(self.texts)
+        return TEXT_SEPARATOR.join(self.texts)
 
     @property
     def is_right(self) -> bool | None:
@@ -132,13 +132,13 @@ class RowExplanation:
 
     def heat_map(self, *, method: str = "") -> HeatMap:
         """What the renderers draw of the scores. `method` is its label, where several methods stand together."""
-        names = task_kind(self.task).segments
-        named = [names[n] if n < len(names) else f"text {n + 1}" for n in range(len(self.texts))]
+        segment_names = task_kind(self.task).segments
+        text_names = [segment_names[n] if n < len(segment_names) else f"text {n + 1}" for n in range(len(self.texts))]
         columns: Any = (self.tokens, self.scores.tolist(), self.segments.tolist(), map(tuple, self.offsets.tolist()))
         return HeatMap(
             kind=self.kind,
             units=[Unit(*unit) for unit in zip(*columns, strict=True)],
-            texts=list(zip(named, self.texts, strict=True)),
+            texts=list(zip(text_names, self.texts, strict=True)),
             image=self.image,
             is_image=self.is_image,
             method=method,
@@ -153,12 +153,12 @@ class RowExplanation:
 
 def top_count(k: float, units: int) -> int:
     """`k` units, or that fraction of them: rounded up, at least one."""
-    is_whole = isinstance(k, Integral) and not isinstance(k, bool)
-    if isinstance(k, bool) or not (k >= 1 if is_whole else 0 < k <= 1):
+    is_integer = isinstance(k, Integral) and not isinstance(k, bool)
+    if isinstance(k, bool) or not (k >= 1 if is_integer else 0 < k <= 1):
         raise OptionError(f"k must be a number of units (1, 2, …) or a fraction above 0 and up to 1, not {k!r}.")
     # Rounded before it is raised: 0.07 · 100 is a hair above 7, and means 7.
-    return int(k) if is_whole else max(1, math.ceil(round(k * units, 9)))
+    return int(k) if is_integer else max(1, math.ceil(round(k * units, 9)))
 
 
-def _shortened(text: str, longest: int = 200) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _shorten(text: str, max_length: int = 200) -> str:
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"

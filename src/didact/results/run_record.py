@@ -28,8 +28,8 @@ class RunRecord(Document):
     def now(cls, command: str, started: datetime) -> "RunRecord":
         """The record of a run that ends now."""
         ended = datetime.now(UTC)
-        begin, end = (moment.isoformat(timespec="seconds") for moment in (started, ended))
-        return cls(command, begin, end, round((ended - started).total_seconds(), 1))
+        start_text, end_text = (moment.isoformat(timespec="seconds") for moment in (started, ended))
+        return cls(command, start_text, end_text, round((ended - started).total_seconds(), 1))
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":

@@ -46,8 +46,8 @@ class MethodEstimate(MappingDocument):
     def from_document(cls, document: Mapping[str, object]) -> "MethodEstimate":
         by_person = document.get("by_person")
         entries = by_person.items() if isinstance(by_person, Mapping) else ()
-        known = {name: value for name, entry in entries if (value := number(entry)) is not None}
-        return super().from_document({**document, "by_person": known})
+        finite = {name: value for name, entry in entries if (value := number(entry)) is not None}
+        return super().from_document({**document, "by_person": finite})
 
     def to_document(self) -> dict[str, object]:
         return {name: plain(value) for name, value in vars(self).items() if value is not None}
@@ -118,7 +118,7 @@ class Skill(MappingDocument):
 
 
 @dataclass(frozen=True)
-class PeopleNeeded(Document):
+class RequiredPeople(Document):
     """How many people a difference takes: the `smallest` that was found, or the one `asked` for."""
 
     what: str
@@ -133,7 +133,7 @@ class PeopleNeeded(Document):
 class Power(Document):
     """How large a study must be. `rows` is empty with a `reason` where that cannot be said."""
 
-    rows: tuple[PeopleNeeded, ...] = ()
+    rows: tuple[RequiredPeople, ...] = ()
     power: float = 0.8
     groups: int | None = None
     reason: str = ""
@@ -148,18 +148,18 @@ class PeopleAgreement(Document):
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "PeopleAgreement":
-        names = {
+        titles = {
             "kendall_w_items": "Kendall's W, mean over items",
             "kendall_w_people": "Kendall's W of people's mean ranks",
             "alpha": f"Krippendorff's α, {document.get('alpha_metric')}",
             "alpha_ordinal": "Krippendorff's α, ordinal",
         }
-        stored = [(title, number(document.get(name))) for name, title in names.items()]
+        stored = [(title, number(document.get(name))) for name, title in titles.items()]
         cohorts = document.get("by_cohort")
         if isinstance(cohorts, Mapping):
             stored += [(f"α within {name}", number(value)) for name, value in cohorts.items()]
-        known = tuple((title, value) for title, value in stored if value is not None)
-        return cls(known, str(document.get("reason") or ""))
+        values = tuple((title, value) for title, value in stored if value is not None)
+        return cls(values, str(document.get("reason") or ""))
 
 
 @dataclass(frozen=True)
@@ -235,12 +235,12 @@ class StudyAnalysis(Document):
 
     def power_for(self, difference: float) -> str:
         """How many people it takes to detect `difference`, in a sentence; or why that cannot be said."""
-        shown = f"{100 * difference:.1f} %" if self.kind == "simulation" else f"{difference:.2f}"
+        difference_text = f"{100 * difference:.1f} %" if self.kind == "simulation" else f"{difference:.2f}"
         needed = next((row for row in self.power.rows if row.what == "asked"), None)
         if needed is None:
             reason = self.power.reason or "not analysed"
-            return f"How many people a difference of {shown} takes cannot be said: {reason}."
-        start = f"To detect a difference of {shown} with a power of {100 * self.power.power:.0f} %"
+            return f"How many people a difference of {difference_text} takes cannot be said: {reason}."
+        start = f"To detect a difference of {difference_text} with a power of {100 * self.power.power:.0f} %"
         if needed.people is None:
             return f"{start}, no number of people is enough, even with {needed.items} items."
         each = " in each cohort" if self.power.groups == 2 else ""

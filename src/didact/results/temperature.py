@@ -11,34 +11,36 @@ from didact.results.ragged import log_softmax_rows, reduce_rows
 _SHARPEST, _FLATTEST = 1e-3, 1e3
 
 
-def mean_entropy(maps: Explanations) -> float:
+def mean_entropy(explanations: Explanations) -> float:
     """Mean entropy of the rows' |s| / Σ|s|, in nats. Rows without units have none and are left out; NaN if all are."""
-    mass = np.exp(_log_shares(maps, 1.0))
-    entropies = -reduce_rows(np.add, mass * np.log(np.maximum(mass, 1e-300)), maps.bounds, empty=np.nan)
-    entropies = entropies[np.diff(maps.bounds) > 0]
+    mass = np.exp(_log_shares(explanations, 1.0))
+    entropies = -reduce_rows(np.add, mass * np.log(np.maximum(mass, 1e-300)), explanations.bounds, empty=np.nan)
+    entropies = entropies[np.diff(explanations.bounds) > 0]
     return float(entropies.mean()) if len(entropies) else np.nan
 
 
-def apply_temperature(maps: Explanations, temperature: float) -> Explanations:
+def apply_temperature(explanations: Explanations, temperature: float) -> Explanations:
     """The same explanations as distributions, p^(1/τ) renormalised: sharper below 1, flatter above."""
     if not temperature > 0:
         raise OptionError(f"A temperature must be above 0, not {temperature}.")
-    options = {**maps.options, "tempered": temperature}
-    return maps.derive(kind="distribution", options=options, scores=np.exp(_log_shares(maps, temperature)))
+    options = {**explanations.options, "tempered": temperature}
+    return explanations.derive(
+        kind="distribution", options=options, scores=np.exp(_log_shares(explanations, temperature))
+    )
 
 
-def matching_temperature(maps: Explanations, entropy: float) -> float:
+def matching_temperature(explanations: Explanations, entropy: float) -> float:
     """The temperature at which these maps have this mean entropy; the nearest one that is possible."""
     low, high = np.log(_SHARPEST), np.log(_FLATTEST)
     for _ in range(60):
         middle = (low + high) / 2
-        if mean_entropy(apply_temperature(maps, float(np.exp(middle)))) < entropy:
+        if mean_entropy(apply_temperature(explanations, float(np.exp(middle)))) < entropy:
             low = middle
         else:
             high = middle
     return float(np.exp((low + high) / 2))
 
 
-def _log_shares(maps: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
+def _log_shares(explanations: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
     """ln of what each unit would be sent. What has nothing keeps a share that is no number's rounding."""
-    return log_softmax_rows(np.log(np.maximum(np.abs(maps.scores), 1e-30)) / temperature, maps.bounds)
+    return log_softmax_rows(np.log(np.maximum(np.abs(explanations.scores), 1e-30)) / temperature, explanations.bounds)

@@ -8,6 +8,6 @@ def render_text(table: Any) -> str:
     """The lines of the table, without spaces at their ends."""
     from rich.console import Console
 
-    drawn = io.StringIO()
-    Console(file=drawn, width=10_000, highlight=False).print(table)
-    return "\n".join(line.rstrip() for line in drawn.getvalue().rstrip().splitlines())
+    output = io.StringIO()
+    Console(file=output, width=10_000, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in output.getvalue().rstrip().splitlines())

@@ -7,7 +7,7 @@ from typing import Any
 from didact.files.store import Store, StoredRecord
 from didact.results.documents import NOT_STORED, Document, MappingDocument
 
-_FAILURE = ("error", "traceback")
+_FAILURE_FIELDS = ("error", "traceback")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +84,9 @@ class TrainingRecord(Document):
         """The fields that apply, as JSON has them."""
         document = super().to_document()
         if not self.is_done:
-            return {name: document[name] for name in ("cell", *_FAILURE)}
-        left_out = (*_FAILURE, *(["learned"] if self.learned is None else []))
-        return {name: value for name, value in document.items() if name not in left_out}
+            return {name: document[name] for name in ("cell", *_FAILURE_FIELDS)}
+        omitted = (*_FAILURE_FIELDS, *(["learned"] if self.learned is None else []))
+        return {name: value for name, value in document.items() if name not in omitted}
 
     def save(self, store: Store) -> None:
         store.save(StoredRecord(self.key, "done" if self.is_done else "failed", self.to_document()))

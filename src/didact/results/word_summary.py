@@ -90,33 +90,33 @@ class WordSummary:
         return pandas.DataFrame(self.to_documents(), columns=columns)
 
 
-def summarise(maps: "Explanations", *, k: int = 20, least: int | None = None) -> WordSummary:
+def summarise(explanations: "Explanations", *, k: int = 20, least: int | None = None) -> WordSummary:
     """The `k` words of each explained class with the largest mean |score| over all places where they occur.
 
     Words are lower-cased; those without a letter or digit, and special tokens, are left out. `least` is how often a
     word must occur in the rows of a class: 2 by default, or 1 for fewer than 10 rows. Scores of one row count as they
     are: a method whose scale differs from row to row should be normalised first.
     """
-    if maps.is_image:
+    if explanations.is_image:
         raise UnsupportedError("A summary is of words, and images have none.")
     if k < 1 or (least is not None and least < 1):
         raise OptionError(f"summary: k and least must be at least 1, got {k} and {least}.")
-    least = (1 if len(maps) < 10 else 2) if least is None else least
-    words = maps.words()
+    least = (1 if len(explanations) < 10 else 2) if least is None else least
+    words = explanations.words()
     rows = row_of_units(words.bounds).tolist()
-    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    scores_by_word: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row, token, segment, score in zip(
         rows, words.tokens, words.segments.tolist(), words.scores.tolist(), strict=True
     ):
         word = token.strip().lower()
-        if segment >= 0 and any(sign.isalnum() for sign in word):
-            found[words.targets[row] if maps.classes is not None else ""][word].append(score)
+        if segment >= 0 and any(character.isalnum() for character in word):
+            scores_by_word[words.targets[row] if explanations.classes is not None else ""][word].append(score)
     best: list[WordScore] = []
-    for target in sorted(found):
-        scored = [
+    for target in sorted(scores_by_word):
+        word_scores = [
             WordScore(target, word, len(scores), float(np.abs(scores).mean()), float(np.mean(scores)))
-            for word, scores in found[target].items()
+            for word, scores in scores_by_word[target].items()
             if len(scores) >= least
         ]
-        best += sorted(scored, key=lambda one: (-one.mean_size, one.word))[:k]
-    return WordSummary(maps.method, maps.kind, len(maps), least, tuple(best))
+        best += sorted(word_scores, key=lambda word_score: (-word_score.mean_size, word_score.word))[:k]
+    return WordSummary(explanations.method, explanations.kind, len(explanations), least, tuple(best))

@@ -41,14 +41,14 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
     piece is marked. `texts` are those of each row.
     """
     # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
-    high, wide = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
-    keys = (units.rows * high + units.segments + 1) * wide + units.word_index
+    segment_count, word_count = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
+    keys = (units.rows * segment_count + units.segments + 1) * word_count + units.word_index
     keys = np.where(units.word_index >= 0, keys, -1 - np.arange(len(units.tokens)))
     _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    group, first, sizes = place[group], first[order], sizes[order]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    group, first, sizes = rank[group], first[order], sizes[order]
     half = units.offsets.shape[1] // 2
     offsets = units.offsets[first]
     for side in range(2 * half):
@@ -57,14 +57,14 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
     rows, segments = units.rows[first], units.segments[first]
     if not is_image:
         words = np.flatnonzero((units.word_index[first] >= 0) & (segments >= 0))
-        places = np.column_stack([words, rows[words], segments[words], offsets[words]])
-        for word, row, segment, start, end in places.tolist():
+        spans = np.column_stack([words, rows[words], segments[words], offsets[words]])
+        for word, row, segment, start, end in spans.tolist():
             tokens[word] = texts[row][segment][start:end]
-    scores = np.where(sizes == 1, units.scores[first], _summed(units.scores, kind, group, len(first)))
+    scores = np.where(sizes == 1, units.scores[first], _sum_groups(units.scores, kind, group, len(first)))
     return Units(rows, tuple(tokens), segments, units.word_index[first], offsets, scores)
 
 
-def _summed(
+def _sum_groups(
     scores: Float[np.ndarray, " unit"], kind: str, group: Int[np.ndarray, " unit"], groups: int
 ) -> Float[np.ndarray, " group"]:
     if kind == "magnitude":
