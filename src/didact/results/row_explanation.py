@@ -112,7 +112,7 @@ class RowExplanation:
 
     def show(self, *, level: str = "word") -> None:
         """Print the heat map to the terminal: whole words, or pieces (`level="token"`)."""
-        show([self.at_level(level).section()])
+        show([self.at_level(level).row_view()])
 
     def plot(self, k: int | None = 20, *, level: str = "word") -> "alt.Chart":
         """A bar chart (altair) of the `k` strongest words in the order of the text; all of them for None.
@@ -124,9 +124,9 @@ class RowExplanation:
         return bar_chart(self.at_level(level).heat_map(), title=f"{self.method} · {self.id}".strip(" ·"), k=k)
 
     def _repr_html_(self) -> str:
-        return fragment([self.words().section()])
+        return fragment([self.words().row_view()])
 
-    def section(self) -> RowView:
+    def row_view(self) -> RowView:
         """What the renderers draw of the row."""
         return RowView(self.id, [self.heat_map()])
 

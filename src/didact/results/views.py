@@ -78,10 +78,10 @@ def side_by_side(sets: "Sequence[Explanations]", *, rows: int = DEFAULT_ROWS, le
 
 def page(sets: "Sequence[Explanations]", path: Path | str, *, title: str | None = None, level: str = "word") -> None:
     """Write one HTML page with each row as all methods explain it."""
-    sections = RowViews(_same_rows(sets), level=level)
+    row_views = RowViews(_same_rows(sets), level=level)
     methods = sets[0].method if len(sets) == 1 else f"{len(sets)} methods"
     title = title or f"{methods} explain{'s' * (len(sets) == 1)} {sets[0].teacher}"
-    sections.to_page(path, title, lead=f"{sets[0].task} · {len(sections)} rows")
+    row_views.to_page(path, title, lead=f"{sets[0].task} · {len(row_views)} rows")
 
 
 def _same_rows(sets: "Sequence[Explanations]") -> "Sequence[Explanations]":

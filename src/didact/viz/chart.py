@@ -21,7 +21,7 @@ BLANK, BORDER, QUIET = "#ffffff", "#d9dce1", "#5c6370"
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
-_DRAW: Final = (
+_EMBED_SCRIPT: Final = (
     "vegaEmbed('#chart', JSON.parse(document.getElementById('spec').textContent), {actions: false, renderer: 'svg'});"
 )
 
@@ -50,22 +50,22 @@ def picture(chart: Any, kind: str, *, title: str) -> bytes:
     if kind == "json":
         return chart.to_json().encode()
     if kind == "html":
-        values = {"title": title, "policy": _POLICY, "script": _script(), "spec": script_json(chart.to_dict())}
-        return render("didact.viz", "chart.html.j2", **values).encode()
+        context = {"title": title, "policy": _POLICY, "script": _embed_bundle(), "spec": script_json(chart.to_dict())}
+        return render("didact.viz", "chart.html.j2", **context).encode()
     if kind == "svg":
-        drawn = io.StringIO()
-        chart.save(drawn, format="svg")
-        return drawn.getvalue().encode()
-    painted = io.BytesIO()
-    chart.save(painted, format="png", scale_factor=2)
-    return painted.getvalue()
+        output = io.StringIO()
+        chart.save(output, format="svg")
+        return output.getvalue().encode()
+    buffer = io.BytesIO()
+    chart.save(buffer, format="png", scale_factor=2)
+    return buffer.getvalue()
 
 
 @cache
-def _script() -> Markup:
+def _embed_bundle() -> Markup:
     """The code that draws. Markup: it comes from an installed package, and nothing in it ends its element."""
     import altair
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.split(".")[:2])
-    return Markup(vl_convert.javascript_bundle(_DRAW, vl_version=version).replace("</script", "<\\/script"))
+    return Markup(vl_convert.javascript_bundle(_EMBED_SCRIPT, vl_version=version).replace("</script", "<\\/script"))

@@ -12,8 +12,8 @@ LEVELS = 10  # the eye tells hardly more, and a page names each level once
 Colour: TypeAlias = tuple[int, int, int]
 FULL: dict[str, Colour] = {"for": (230, 106, 8), "against": (0, 114, 178), "strength": (0, 158, 115)}
 WHITE: Colour = (255, 255, 255)
-_INKS: tuple[Colour, Colour] = ((0, 0, 0), (255, 255, 255))  # one of the two always has a contrast of 4.5
-_COVER = 0.75  # how much of a picture the strongest patch hides
+_TEXT_COLOURS: tuple[Colour, Colour] = ((0, 0, 0), (255, 255, 255))  # one of the two always has a contrast of 4.5
+_MAX_OPACITY = 0.75  # how much of a picture the strongest patch hides
 
 
 class Shade(NamedTuple):
@@ -37,20 +37,20 @@ def shade(score: float, scale: float, kind: str) -> Shade:
 
 def colours(shade: Shade, *, page: Colour = WHITE, full: dict[str, Colour] | None = None) -> tuple[Colour, Colour]:
     """Background and ink: from the page's own colour to the full hue, with the ink that is read best on it."""
-    share = shade.level / LEVELS
-    back = _mixed(page, (full or FULL)[shade.hue], share)
-    return back, max(_INKS, key=lambda ink: contrast(ink, back))
+    fraction = shade.level / LEVELS
+    background = _mix(page, (full or FULL)[shade.hue], fraction)
+    return background, max(_TEXT_COLOURS, key=lambda ink: contrast(ink, background))
 
 
-def contrast(one: Colour, other: Colour) -> float:
+def contrast(first: Colour, second: Colour) -> float:
     """The contrast of WCAG 2: 1 for equal colours, 21 for black on white; text is read well from 4.5 on."""
-    low, high = sorted((_luminance(one), _luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+    darker, lighter = sorted((_luminance(first), _luminance(second)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def opacity(shade: Shade) -> float:
     """How much of the picture a patch hides."""
-    return round(_COVER * shade.level / LEVELS, 3)
+    return round(_MAX_OPACITY * shade.level / LEVELS, 3)
 
 
 def meanings(kinds: Sequence[str]) -> list[tuple[str, str]]:
@@ -59,11 +59,17 @@ def meanings(kinds: Sequence[str]) -> list[tuple[str, str]]:
     return signed + ([("strength", "important, for or against")] if set(kinds) - {"signed"} else [])
 
 
-def _mixed(one: Colour, other: Colour, share: float) -> Colour:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
+def _mix(start: Colour, end: Colour, fraction: float) -> Colour:
+    red, green, blue = (
+        round(start_value + (end_value - start_value) * fraction)
+        for start_value, end_value in zip(start, end, strict=True)
+    )
     return red, green, blue
 
 
 def _luminance(colour: Colour) -> float:
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (part / 255 for part in colour)]
+    linear = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+        for value in (channel / 255 for channel in colour)
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

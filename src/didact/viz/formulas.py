@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER: Final = r"[+−-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBERS: Final = re.compile(rf"{_NUMBER}(?: \[{_NUMBER}, {_NUMBER}\])?")
 
@@ -16,12 +16,12 @@ def without_formula(text: str) -> str:
 
     Numbers stay as they are, alone or with an interval in brackets: "-2.5", "+0.3 [-0.1, +0.7]".
     """
-    return f"'{text}" if text.startswith(_STARTS) and not _NUMBERS.fullmatch(text) else text
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) and not _NUMBERS.fullmatch(text) else text
 
 
 def csv_text(lines: Iterable[Sequence[Any]]) -> str:
     """Lines of cells as CSV; None is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
     writer.writerows([without_formula(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)
-    return out.getvalue()
+    return output.getvalue()

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from didact.viz import GENERATOR
 
-LONGEST: Final = 80  # characters of a name; the rest is in its title
+MAX_NAME_LENGTH: Final = 80  # characters of a name; the rest is in its title
 _JOINERS: Final = "\n\t\u200c\u200d"  # not printable by themselves, and needed to lay out texts, emoji and many scripts
 
 
@@ -52,11 +52,13 @@ def replace_control_characters(text: str) -> str:
     """The text with control characters, which HTML has no place for, replaced."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or sign in _JOINERS else _replaced(sign) for sign in text)
+    return "".join(
+        character if character.isprintable() or character in _JOINERS else _replacement(character) for character in text
+    )
 
 
-def _replaced(sign: str) -> str:
-    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+def _replacement(character: str) -> str:
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def attributes(**values: str) -> Markup:
@@ -72,12 +74,12 @@ def script_json(value: Any) -> Markup:
     Markup: signs that could end the element, or a line of it, are written as escapes.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=vars)
-    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
-def cut(text: str, longest: int = LONGEST) -> str:
+def cut(text: str, max_length: int = MAX_NAME_LENGTH) -> str:
     """The text, its end cut off visibly where it is long."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def soft(text: str) -> Markup:

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from didact.viz.formulas import csv_text
-from didact.viz.html import LONGEST, asset, cut, render
+from didact.viz.html import MAX_NAME_LENGTH, asset, cut, render
 
-PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
-_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
-_MATH: Final = (
+PHONE_WIDTH, PAGE_WIDTH = 42, 120  # characters of a line of a table on a phone, and on the widest page
+_TEXT_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
+_MATH_COMMANDS: Final = (
     r"- \times \pm \tau \uparrow \downarrow \blacktriangle \blacktriangledown \star \ddagger ^\circ \leq \geq \to \cdot"
 )
 _LATEX: Final = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"\\{command}{{}}" for sign, command in zip('\\~^<>|"…§', _COMMANDS.split(), strict=True)},
-    **{sign: f"${command}$" for sign, command in zip("−×±τ↑↓▲▼★‡°≤≥→·", _MATH.split(), strict=True)},
+    **{sign: f"\\{command}{{}}" for sign, command in zip('\\~^<>|"…§', _TEXT_COMMANDS.split(), strict=True)},
+    **{sign: f"${command}$" for sign, command in zip("−×±τ↑↓▲▼★‡°≤≥→·", _MATH_COMMANDS.split(), strict=True)},
     "–": "--",
     "—": "---",
 }
-_TABULAR: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{amssymb} and \usepackage[T1]{fontenc}
+_LATEX_TABLE: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{amssymb} and \usepackage[T1]{fontenc}
 \begin{table}
 \centering
 \caption{%s}
@@ -46,7 +46,7 @@ class Cell:
     title: str = ""
     aside: str = ""
     is_best: bool = False
-    longest: int = LONGEST
+    longest: int = MAX_NAME_LENGTH
 
     @property
     def shown(self) -> str:
@@ -93,10 +93,10 @@ class Table:
 
     def _cells(self, row: Sequence[Cell | str]) -> list[Cell]:
         """A row with the look of its columns."""
-        cells = [entry if isinstance(entry, Cell) else Cell(entry) for entry in row]
+        cells = [content if isinstance(content, Cell) else Cell(content) for content in row]
         return [
-            cell if number in self.words else replace(cell, look=f"number {cell.look}".strip())
-            for number, cell in enumerate(cells)
+            cell if column in self.words else replace(cell, look=f"number {cell.look}".strip())
+            for column, cell in enumerate(cells)
         ]
 
     @property
@@ -120,11 +120,11 @@ class Table:
         rows = list(map(self._cells, self.rows))
         heads = enumerate(self.head_cells)
         width = sum(self._width(n, head, [row[n] for row in rows if n < len(row)]) for n, head in heads)
-        return "hint many" if width > PAGE else "hint" if width > PHONE else ""
+        return "hint many" if width > PAGE_WIDTH else "hint" if width > PHONE_WIDTH else ""
 
-    def _width(self, number: int, head: Cell, cells: Sequence[Cell]) -> int:
+    def _width(self, column: int, head: Cell, cells: Sequence[Cell]) -> int:
         """About how many characters wide a column is: headings break between the parts of names, numbers never."""
-        if number in self.words and self.look != "words":
+        if column in self.words and self.look != "words":
             texts = [piece for cell in cells for piece in _pieces(cell.text)]
         else:
             texts = [cell.whole for cell in cells]
@@ -139,19 +139,19 @@ class Table:
 
     def latex(self) -> str:
         """A table for LaTeX with the package booktabs. The best of a line is bold."""
-        sides = "".join("l" if number in self.words else "r" for number in range(len(self.heads)))
+        alignment = "".join("l" if column in self.words else "r" for column in range(len(self.heads)))
         lines = [" & ".join(map(latex, self.text_heads)) + r" \\"]
         for heading, rows in self.bodies:
             lines.append(r"\midrule")
             lines += [rf"\multicolumn{{{len(self.heads)}}}{{l}}{{\emph{{{latex(heading)}}}}} \\"] if heading else []
             lines += [" & ".join(map(_latex_cell, row)) + r" \\" for row in rows]
         label = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-") or "table"
-        return _TABULAR % (latex(self.caption), label, sides, "\n".join(lines))
+        return _LATEX_TABLE % (latex(self.caption), label, alignment, "\n".join(lines))
 
 
 def latex(text: str) -> str:
     """Escaped for LaTeX; what cannot be printed is left out."""
-    return "".join(_LATEX.get(sign, sign) for sign in text if sign.isprintable())
+    return "".join(_LATEX.get(character, character) for character in text if character.isprintable())
 
 
 def _pieces(text: str) -> list[str]:
@@ -159,9 +159,9 @@ def _pieces(text: str) -> list[str]:
 
 
 def _latex_cell(cell: Cell) -> str:
-    inside = latex(cell.text)
-    inside = rf"\textbf{{{inside}}}" if cell.is_best else inside
-    return inside + (f" {latex(cell.aside)}" if cell.aside else "")
+    text = latex(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.is_best else text
+    return text + (f" {latex(cell.aside)}" if cell.aside else "")
 
 
 def _printable(line: Sequence[Any]) -> list[Any]:

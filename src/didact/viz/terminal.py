@@ -8,8 +8,8 @@ from rich.text import Text
 
 from didact.viz.text_spans import Box, Image, Span, marked_runs
 
-_MARK = Style(bold=True, reverse=True)
-_SHADES = " .:-=+*#%@"
+_HIGHLIGHT = Style(bold=True, reverse=True)
+_BRIGHTNESS = " .:-=+*#%@"
 
 
 def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
@@ -17,14 +17,14 @@ def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
 
     Control characters are replaced, never sent to the terminal.
     """
-    shown = Text()
-    for part, is_marked in marked_runs(text, spans):
-        seen = "".join(map(visible, part))
+    output = Text()
+    for piece, is_marked in marked_runs(text, spans):
+        visible_text = "".join(map(visible, piece))
         if is_marked:
-            shown.append(seen if colour else f"[{seen}]", _MARK)
+            output.append(visible_text if colour else f"[{visible_text}]", _HIGHLIGHT)
         else:
-            shown.append(seen)
-    return shown
+            output.append(visible_text)
+    return output
 
 
 def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
@@ -40,30 +40,30 @@ def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: 
         return not boxes or any(b[0] <= top < b[2] and b[1] <= left < b[3] for b in boxes)
 
     def tone(row: int, column: int) -> str:
-        fade = 1 if is_inside(row, column) else 3
-        red, green, blue = (value // fade for value in _rgb(image[row * step][column * step]))
+        divisor = 1 if is_inside(row, column) else 3
+        red, green, blue = (value // divisor for value in _rgb(image[row * step][column * step]))
         return f"rgb({red},{green},{blue})"
 
     def shade(row: int, column: int) -> str:
-        bright = sum(_rgb(image[row * step][column * step])) / 3 / 256
-        return _SHADES[int(bright * len(_SHADES))] if is_inside(row, column) else "·"
+        brightness = sum(_rgb(image[row * step][column * step])) / 3 / 256
+        return _BRIGHTNESS[int(brightness * len(_BRIGHTNESS))] if is_inside(row, column) else "·"
 
-    shown = Text()
+    output = Text()
     for row in range(0, height - 1, 2):
         for column in range(width):
             if colour:
-                shown.append("▀", Style(color=tone(row, column), bgcolor=tone(row + 1, column)))
+                output.append("▀", Style(color=tone(row, column), bgcolor=tone(row + 1, column)))
             else:
-                shown.append(shade(row, column))
-        shown.append("\n")
-    return shown
+                output.append(shade(row, column))
+        output.append("\n")
+    return output
 
 
-def visible(sign: str) -> str:
+def visible(character: str) -> str:
     """The sign itself, or what stands for one that would control the terminal."""
-    if sign.isprintable():
-        return sign
-    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def _rgb(pixel: Any) -> tuple[int, int, int]:

@@ -18,34 +18,34 @@ def split_at_spans(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[in
     Spans may overlap: the pieces of one emoji all cover the same character.
     """
     clipped = [(max(start, 0), min(end, len(text))) for start, end in spans]
-    real = [(number, start, end) for number, (start, end) in enumerate(clipped) if end > start]
+    nonempty = [(index, start, end) for index, (start, end) in enumerate(clipped) if end > start]
     starting: dict[int, list[int]] = {}
     ending: dict[int, list[int]] = {}
-    for name, start, end in real:
-        starting.setdefault(start, []).append(name)
-        ending.setdefault(end, []).append(name)
-    found = []
+    for span_index, start, end in nonempty:
+        starting.setdefault(start, []).append(span_index)
+        ending.setdefault(end, []).append(span_index)
+    pieces = []
     covering: set[int] = set()
-    for left, right in pairwise(sorted({0, len(text), *starting, *ending})):
-        covering = covering - set(ending.get(left, ())) | set(starting.get(left, ()))
-        found.append((text[left:right], tuple(sorted(covering))))
-    return found
+    for start_of_piece, end_of_piece in pairwise(sorted({0, len(text), *starting, *ending})):
+        covering = covering - set(ending.get(start_of_piece, ())) | set(starting.get(start_of_piece, ()))
+        pieces.append((text[start_of_piece:end_of_piece], tuple(sorted(covering))))
+    return pieces
 
 
 def marked_runs(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """The text in order, cut where a mark begins or ends. Overlapping and touching marks become one."""
-    return [(part, bool(covering)) for part, covering in split_at_spans(text, merge_spans(spans))]
+    return [(piece, bool(covering)) for piece, covering in split_at_spans(text, merge_spans(spans))]
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """The same characters in as few spans as possible, in order."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif end > start:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def percent(share: float) -> str:
@@ -67,11 +67,11 @@ def completeness_note(residual: float) -> str:
     if math.isnan(residual):
         return ""
     if residual > COMPLETENESS_TOLERANCE:
-        return f"scores do not add up: off by {_rounded(100 * residual)} %"
+        return f"scores do not add up: off by {_format_percent(100 * residual)} %"
     share = math.floor(10_000 * completeness(residual)) / 100
     return f"adds up to {share:.0f} %" if share == 100 else f"adds up to {share:.2f} %"
 
 
-def _rounded(share: float) -> str:
+def _format_percent(share: float) -> str:
     """Three digits, and all of those before the point."""
     return f"{share:,.0f}" if share >= 100 else f"{share:.3g}"
