@@ -145,7 +145,7 @@ def test_faithfulness_and_explanations_on_disk(teacher, data, tmp_path):
     maps.save(tmp_path / "maps.parquet")
     assert didact.Explanations.load(tmp_path / "maps.parquet").task == "tagging"
     assert not maps.is_image
-    assert maps[0].heat().texts[0][0] == "text"
+    assert maps[0].heat_map().texts[0][0] == "text"
 
 
 def test_a_kept_model_and_a_function_do_it_too(teacher, data, tmp_path):
