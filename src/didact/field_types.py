@@ -1,4 +1,4 @@
-"""Types of fields: numbers within bounds, names, lists of them, and columns, each with an error in plain words."""
+"""Types of config fields: bounded numbers, names, lists and columns. Each reports a wrong value in plain words."""
 
 import csv
 import math
@@ -19,7 +19,7 @@ OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number between two bounds. Numbers of numpy are numbers; true and false are not."""
+    """An integer between two bounds, both included. NumPy integers count, booleans do not."""
 
     minimum: int
     maximum: int
@@ -39,7 +39,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number that a test accepts; `wanted` says which ones."""
+    """A finite number that `accepts` returns true for; `requirement` says which numbers those are."""
 
     requirement: str
     accepts: Callable[[float], bool]
@@ -52,7 +52,7 @@ class Number:
         return number
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        # Nothing follows: an integer stays an integer, so that keys that hold it stay equal.
+        # Pydantic does not convert afterwards: an integer stays an integer, so that keys computed from it stay equal.
         return PlainValidator(self).__get_pydantic_core_schema__(source, handler)
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -60,34 +60,36 @@ class Number:
 
 
 def check_name(value: Any) -> str:
+    """A text or path that is not blank, as a string."""
     if not isinstance(value, str | Path) or not str(value).strip():
-        raise OptionError(f"a name is wanted, not {shown(value)}.")
+        raise OptionError(f"must be a name, got {shown(value)}.")
     return str(value)
 
 
 def _check_switch(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise OptionError(f"true or false is wanted, not {shown(value)}.")
+        raise OptionError(f"must be true or false, got {shown(value)}.")
     return value
 
 
 def check_seed(value: Any) -> int:
+    """An integer from 0 to 2^31 - 1."""
     number = python_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
-        raise OptionError(f"a seed is a whole number from 0 to 2^31, not {shown(number)}.")
+        raise OptionError(f"a seed must be an integer from 0 to 2^31 - 1, got {shown(number)}.")
     return number
 
 
 def _check_columns(value: Any) -> dict[str, str | None]:
     if not isinstance(value, Mapping):
-        raise OptionError(f'a table of roles and columns is wanted, e.g. text = "comment", not {shown(value)}.')
+        raise OptionError(f'must be a table of roles and columns such as text = "comment", got {shown(value)}.')
     return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
 
 
 def check_list(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any, ...]:
-    """Every value of a list, checked. Reports all faults, and values that are there twice."""
+    """Check every value of a list. Reports all faults at once, including duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise OptionError(f"a list of {kind} is wanted, not {shown(values)}.")
+        raise OptionError(f"must be a list of {kind}, got {shown(values)}.")
     checked: list[Any] = []
     faults: list[str] = []
     for value in values:
@@ -96,7 +98,7 @@ def check_list(values: Any, check: Callable[[Any], Any], kind: str) -> tuple[Any
         except DidactError as error:
             faults.append(str(error))
     names = [str(value) for value in checked]
-    faults += [f"{name} is there twice." for name in sorted({name for name in names if names.count(name) > 1})]
+    faults += [f"{name} is listed twice." for name in sorted({name for name in names if names.count(name) > 1})]
     if faults:
         raise PlanError("", faults)
     return tuple(checked)
@@ -117,7 +119,7 @@ Columns = Annotated[dict[str, str | None], BeforeValidator(_check_columns)]
 
 
 def parse_columns(values: Iterable[str]) -> dict[str, str | None]:
-    """The columns by role from `["text=comment,label=verdict"]`. `label=` and `label=none` mean no labels."""
+    """Parse `["text=comment,label=verdict"]` into columns by role. `label=` and `label=none` mean no labels."""
     columns: dict[str, str | None] = {}
     for item in (item.strip() for value in values for item in value.split(",")):
         role, equals, column = (text.strip() for text in item.partition("="))
@@ -133,5 +135,5 @@ def parse_columns(values: Iterable[str]) -> dict[str, str | None]:
 
 
 def parse_classes(text: str) -> list[str]:
-    """The names with commas between them, in quotes where a name holds a comma."""
+    """Split class names at commas. A name that contains a comma must be quoted."""
     return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]

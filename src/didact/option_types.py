@@ -1,4 +1,4 @@
-"""What options accept: their values are checked against the annotations of the class or function that takes them."""
+"""Check the types of option values against the annotations of the class or function that takes them."""
 
 import inspect
 import logging
@@ -23,7 +23,7 @@ _MAPPING_TYPES: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def renamed_option(options: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
-    """The options with the new name of one that was renamed, and a warning where the old name is in use."""
+    """Replace an option's former name with its present one and warn if the former name is used."""
     if options.get(old) is None:
         return {name: value for name, value in options.items() if name != old}
     if options.get(new) is not None:
@@ -34,15 +34,15 @@ def renamed_option(options: Mapping[str, Any], old: str, new: str) -> dict[str, 
 
 @cache
 def _warn_of_new_name(old: str, new: str) -> None:
-    """Once per process: a plan's methods are built several times."""
-    log.warning("Option %r is now called %r; the old name will be refused one day.", old, new)
+    """Warn once per process, because the methods of a plan are built several times."""
+    log.warning("Option %r is now called %r. A later version will refuse the old name.", old, new)
 
 
 def check_option_types(options: Mapping[str, Any], function: Callable[..., Any], *, of: str) -> None:
-    """An error for a value of a kind that the option does not take.
+    """Raise OptionError if a value does not have the type that its option takes.
 
-    Kinds are those of the annotations. An option without one takes what is like its default: true or false, a number,
-    a word; and anything if the default is of another kind.
+    The types are the annotations of `function`. An option without an annotation takes the type of its default if that
+    is a bool, a number or a string; otherwise it takes anything. `of` names the owner of the options in the message.
     """
     annotations = _annotations(function)
     for name, value in options.items():
@@ -55,10 +55,10 @@ def check_option_types(options: Mapping[str, Any], function: Callable[..., Any],
 
 
 def _annotations(function: Callable[..., Any]) -> dict[str, object]:
-    """The kind of each option, from its annotation or else its default."""
+    """The type of each option, from its annotation or else its default."""
     try:
         hints = typing.get_type_hints(getattr(function, "__init__") if isinstance(function, type) else function)  # noqa: B009
-    except Exception:  # annotations that name what only a type checker imports
+    except Exception:  # annotations may name what only a type checker imports
         hints = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if name not in hints:
@@ -68,7 +68,7 @@ def _annotations(function: Callable[..., Any]) -> dict[str, object]:
 
 
 def _matches(value: Any, annotation: Any) -> bool:
-    """Whether a value is of an annotated kind. A kind that cannot be checked takes everything."""
+    """Whether a value matches an annotation. An annotation that cannot be checked matches everything."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _matches(value, arguments[0])
@@ -99,7 +99,7 @@ def _matches(value: Any, annotation: Any) -> bool:
 
 
 def _describe(annotation: Any) -> str:
-    """An annotated kind in words."""
+    """An annotation in words."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _describe(arguments[0])

@@ -1,9 +1,9 @@
-"""Names and what they stand for, as plain text: nothing behind a name is imported before it is asked for.
+"""Registries: tables from names to import paths. A target is imported when its name is first used.
 
-A registry is one explicit table in a room's `__init__`, so a name can be found with grep. To add one more, add a line
-there; packages outside didact add theirs through an entry point of the registry's group. An entry point names an
-`Entry`, or just a class or function. It is loaded when its name is asked for; one that fails breaks its own name only.
-The decorators of `didact.decorators` add names that this process alone knows.
+Each registry is one explicit table in the `__init__` of its package, so grep finds a name. To add an entry, add a line
+there. Other packages add theirs through an entry point in the registry's group. The entry point names an `Entry`, a
+class or a function; it is loaded on first use, and one that fails makes only its own name unavailable. The decorators
+in `didact.decorators` add names for the current process.
 """
 
 import ast
@@ -27,11 +27,15 @@ UNSTATED: Final = "not stated"
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a name leads: `"package.module:attribute"`. Rooms subclass it with the facts they list."""
+    """An entry of a registry: `target` is the import path, `"package.module:attribute"`.
+
+    Packages subclass it with the metadata that their listings show.
+    """
 
     target: str
 
     def load(self) -> Any:
+        """Import the target and return it."""
         module, _, attribute = self.target.partition(":")
         return getattr(importlib.import_module(module), attribute)
 
@@ -40,9 +44,10 @@ E = TypeVar("E", bound=Entry)
 
 
 def entry_from(entry_type: type[E], target: str, obj: Any) -> E:
-    """The entry of a class or function that states no entry: facts are its attributes of the same names.
+    """Build an entry for a class or function from its attributes.
 
-    Facts that are plain text may be missing; a missing summary is the first line of the docstring.
+    Each field of `entry_type` is read from the attribute of the same name. Missing texts become "not stated", a missing
+    `about` or `summary` the first line of the docstring. Any other missing field without a default is an OptionError.
     """
     summary = (inspect.getdoc(obj) or UNSTATED).splitlines()[0].rstrip(".")
     metadata: dict[str, Any] = {}
@@ -69,7 +74,7 @@ def entry_from(entry_type: type[E], target: str, obj: Any) -> E:
 
 @dataclass(frozen=True)
 class LocalEntry(Generic[E]):
-    """What a name stands for in this process alone. `code` changes with the source of `thing`."""
+    """A name registered in this process. `code` is a hash of the source of `thing`."""
 
     entry: E
     thing: Callable[..., Any]
@@ -77,12 +82,11 @@ class LocalEntry(Generic[E]):
 
 
 class Registry(Mapping[str, E], Generic[E]):
-    """A table of names. Unknown ones are answered with the nearest known ones.
+    """A mapping from names to entries. An unknown name raises UnknownNameError with the closest matches.
 
-    `aliases` are what others call the entries (`"ig"`, `"shap"`), with the names to suggest for each, best first.
-    `reserved` are names that stand for something else where names of this table are written.
-    Names of other packages are known before they are loaded. Going through the entries loads them all, and leaves those
-    out that cannot be loaded (`broken`).
+    `aliases` maps what other libraries call an entry (`"ig"`, `"shap"`) to the names to suggest, best first. `reserved`
+    are names that have another meaning wherever names of this registry are written. Names from other packages are
+    listed before they are loaded. Iteration loads all of them and skips those that cannot be loaded (see `broken`).
     """
 
     def __init__(
@@ -95,7 +99,7 @@ class Registry(Mapping[str, E], Generic[E]):
         reserved: Collection[str] = (),
     ) -> None:
         self.kind = kind
-        self.local: dict[str, LocalEntry[E]] = {}  # by name, what was registered in this process
+        self.local: dict[str, LocalEntry[E]] = {}  # names registered in this process
         self._reserved = reserved
         self._builtin = dict(entries)
         self._group = group
@@ -106,18 +110,18 @@ class Registry(Mapping[str, E], Generic[E]):
 
     @cached_property
     def _entry_points(self) -> Mapping[str, Any]:
-        """Entry points by name, not loaded. Our own names cannot be taken over."""
+        """Entry points by name, not yet loaded. An entry point cannot replace a built-in name."""
         discovered = () if self._group is None else entry_points(group=self._group)
         return {point.name: point for point in discovered if point.name not in self._builtin}
 
     @property
     def names(self) -> list[str]:
-        """All names, also of packages that are not loaded yet or cannot be."""
+        """All names, including those of packages that are not loaded yet or cannot be loaded."""
         return [*self._builtin, *self._entry_points, *self.local]
 
     @property
     def broken(self) -> Mapping[str, str]:
-        """The names of other packages that cannot be loaded, with the reason."""
+        """Names of other packages that cannot be loaded, each with the reason. Loads all packages."""
         list(self)
         return dict(self._broken)
 
@@ -133,7 +137,7 @@ class Registry(Mapping[str, E], Generic[E]):
         raise UnknownNameError(unknown_name_message(self.kind, name, self.names, suggestions=suggestions))
 
     def _plugin(self, name: str) -> E:
-        """The entry of another package, loaded on first use."""
+        """The entry of another package, loaded on first use. Raises UnsupportedError if loading fails."""
         if name not in self._plugins and name not in self._broken:
             try:
                 self._plugins[name] = self._load_plugin(name)
@@ -163,37 +167,38 @@ class Registry(Mapping[str, E], Generic[E]):
         return type(next(iter(self._builtin.values())))
 
     def register(self, name: str, obj: Any, metadata: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Let a class or function be known by this name in this process, and set its facts as attributes.
+        """Register a class or function under this name in this process and set its metadata as attributes.
 
-        The same class or function defined again replaces the former one, as a notebook's cell does that is run again.
+        Registering a new definition of the same class or function replaces the old one, so that a notebook cell can be
+        run again. Raises OptionError if the name is taken or invalid, or if the entry has no such metadata.
         """
         if not callable(obj):
-            raise OptionError(f"Only a class or a function can be named as {self.kind} {name!r}, not {obj!r}.")
+            raise OptionError(f"Only a class or a function can be registered as {self.kind} {name!r}, not {obj!r}.")
         if not isinstance(name, str) or not name.isidentifier():
-            raise OptionError(f"Names are made of letters, digits and _, and {self.kind} {name!r} is not.")
+            raise OptionError(f"A name consists of letters, digits and _, unlike {self.kind} {name!r}.")
         field_names = [entry_field.name for entry_field in fields(self._entry_type) if entry_field.name != "target"]
         undefined = [key for key in metadata if key not in field_names]
         if undefined:
-            raise OptionError(unknown_name_message(f"fact about {self.kind} {name!r}", undefined[0], field_names))
+            raise OptionError(unknown_name_message(f"attribute of {self.kind} {name!r}", undefined[0], field_names))
         target, entry_point = target_of(obj), self._entry_points.get(name)
         if entry_point is None or getattr(entry_point, "value", "") != target:
             self._check_free(name, target)
         for key, value in metadata.items():
             setattr(obj, key, value)
-        if entry_point is None:  # else a package's own module: its entry point leads here, also in other processes
+        if entry_point is None:  # otherwise the entry point of its package leads here, in other processes too
             self.local[name] = LocalEntry(entry_from(self._entry_type, target, obj), obj, hash_source(obj))
 
     def _check_free(self, name: str, target: str) -> None:
-        """An error for a name that stands for something else."""
+        """Raise OptionError if the name already stands for something else."""
         owner = None
         if name in self._builtin or name in self._reserved:
-            owner = "one of didact's own"
+            owner = "part of didact"
         elif name in self._entry_points:
-            owner = "one of another package"
+            owner = "from another package"
         elif name in self.local and self.local[name].entry.target != target:
             owner = self.local[name].entry.target
         if owner is not None:
-            raise OptionError(f"The {self.kind} {name!r} exists already, {owner}. Give yours another name.")
+            raise OptionError(f"The {self.kind} {name!r} already exists, {owner}. Choose another name for yours.")
 
     def __contains__(self, name: object) -> bool:
         return name in self._builtin or name in self._entry_points or name in self.local
@@ -212,21 +217,21 @@ class Registry(Mapping[str, E], Generic[E]):
         return len(list(iter(self)))
 
     def name_of(self, obj: Any) -> str | None:
-        """The name whose entry leads to this class or function."""
+        """The name of this class or function, or None if it is not registered."""
         target = target_of(obj)
         return next((name for name, entry in self.items() if entry.target == target), None)
 
     def load(self, name: str) -> Any:
-        """The object behind `name`, imported on first use."""
+        """The class or function called `name`, imported on first use."""
         entry = self[name]
         if name in self.local:
             return self.local[name].thing
         return self._named_objects[name] if name in self._named_objects else entry.load()
 
     def build(self, name: str, options: Mapping[str, Any]) -> Any:
-        """What a name with options stands for: what its class makes of them, or its function with them filled in.
+        """Call the class with these options, or bind the options to the function.
 
-        A function without positional arguments makes the thing itself, as a class does.
+        A function that takes only keyword arguments is a factory: it is called, like a class.
         """
         obj = self.load(name)
         parameters = () if isinstance(obj, type) else inspect.signature(obj).parameters.values()
@@ -235,12 +240,12 @@ class Registry(Mapping[str, E], Generic[E]):
         return functools.update_wrapper(functools.partial(obj, **options), obj)
 
     def local_source_hashes(self, *values: object) -> dict[str, str]:
-        """The code of what was registered here, of the names that are mentioned, as in `imitate="mine(k=2)"`."""
+        """Source hashes of the names registered in this process that `values` mention, as in `imitate="mine(k=2)"`."""
         mentioned = {word for value in values for word in re.findall(r"\w+", str(value))}
         return {name: local.code for name, local in self.local.items() if name in mentioned}
 
 
-_MAX_NAME_LENGTH: Final = 200  # characters of an unknown name that an error repeats
+_MAX_NAME_LENGTH: Final = 200  # characters of an unknown name that a message repeats
 
 
 def unknown_name_message(
@@ -250,7 +255,7 @@ def unknown_name_message(
     *,
     suggestions: tuple[str, ...] = (),
 ) -> str:
-    """The sentence that answers a name nobody knows. It suggests what is `meant`, or else the nearest names."""
+    """The message for an unknown name. It suggests `suggestions`, or else the closest matches among `names`."""
     candidates = list(suggestions) or difflib.get_close_matches(str(name)[:_MAX_NAME_LENGTH], names, n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(map(repr, candidates))}? " if candidates else ""
     name = name if len(str(name)) <= _MAX_NAME_LENGTH else f"{str(name)[:_MAX_NAME_LENGTH]}…"
@@ -259,7 +264,7 @@ def unknown_name_message(
 
 @dataclass(frozen=True)
 class Spec:
-    """A name with options, as people write it: `lime(samples=200)`. Printed with the options sorted."""
+    """A name with options, as in `lime(samples=200)`. `str` sorts the options."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -273,7 +278,7 @@ _SPEC = re.compile(r"\s*(?P<name>[^\s(),=]+)\s*(?:\((?P<inside>.*)\))?\s*", re.D
 
 
 def parse_spec(text: str) -> Spec:
-    """Read `name` or `name(option=value, …)`. Values are Python literals, true, false, none, or bare words."""
+    """Parse `name` or `name(option=value, …)`. Values are Python literals, true, false, none or unquoted words."""
     match = _SPEC.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise OptionError(f"Cannot read {text!r}. Write a name, or name(option=value, other=value).")
@@ -289,7 +294,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def split_list(text: str, separator: str = ",") -> list[str]:
-    """Split at commas (or another sign) outside brackets and quotes: `a,b(c=1,d=2)` has two parts."""
+    """Split at each comma (or `separator`) outside brackets and quotes: `a,b(c=1,d=2)` has two items."""
     items, depth, quote, start = [], 0, "", 0
     for position, character in enumerate(text):
         if quote:
@@ -311,7 +316,10 @@ def split_list(text: str, separator: str = ",") -> list[str]:
 
 
 def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, of: str) -> dict[str, object]:
-    """`options`, if the class or function `allowed` takes each of them as a keyword-only argument."""
+    """Return `options` if the class or function `allowed` takes each as a keyword-only argument.
+
+    Otherwise raises OptionError. `of` names the owner of the options in the message.
+    """
     parameters = inspect.signature(allowed).parameters
     option_names = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
@@ -321,7 +329,7 @@ def checked_options(options: Mapping[str, Any], allowed: Callable[..., Any], *, 
 
 
 def python_number(value: Any) -> Any:
-    """A number of numpy or torch as a number of Python."""
+    """Convert a NumPy or torch scalar to a Python number; return anything else unchanged."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
@@ -332,7 +340,7 @@ def _parse_value(text: str) -> Any:
         return None
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two of deep nesting
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two for deep nesting
         return text
 
 

@@ -105,12 +105,12 @@ class TestExplainer:
     @pytest.mark.parametrize(
         ("name", "facts", "message"),
         [
-            ("lime", {}, "The explainer 'lime' exists already, one of didact's own"),
-            ("smat", {}, "'smat' exists already"),
-            ("my method", {}, "Names are made of letters, digits and _, and explainer 'my method' is not"),
+            ("lime", {}, "The explainer 'lime' already exists, part of didact"),
+            ("smat", {}, "'smat' already exists"),
+            ("my method", {}, "A name consists of letters, digits and _, unlike explainer 'my method'"),
             ("mine", {"kind": "sgned"}, "no kind named 'sgned'. Did you mean 'signed'"),
             ("mine", {"needs": "gradient"}, "Did you mean 'gradients'"),
-            ("mine", {"papr": "x"}, "no fact about explainer 'mine' named 'papr'. Did you mean 'paper'"),
+            ("mine", {"papr": "x"}, "no attribute of explainer 'mine' named 'papr'. Did you mean 'paper'"),
         ],
     )
     def test_faults(self, name, facts, message):
@@ -122,9 +122,9 @@ class TestExplainer:
         decorate = didact.explainer("lengths", kind="magnitude", needs="nothing")
         decorate(lengths)
         decorate(lengths)
-        with pytest.raises(OptionError, match="'lengths' exists already, .*:lengths. Give yours another name"):
+        with pytest.raises(OptionError, match="'lengths' already exists, .*:lengths. Choose another name for yours"):
             decorate(shout)
-        with pytest.raises(OptionError, match="Only a class or a function can be named as explainer"):
+        with pytest.raises(OptionError, match="Only a class or a function can be registered as explainer"):
             decorate(3)
 
     def test_an_unknown_name_suggests_it(self):
@@ -316,7 +316,7 @@ class TestSource:
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
         assert build_explainer("lengths").is_reproducible
         assert EXPLAINERS["lengths"].kind == "magnitude"
-        with pytest.raises(OptionError, match="one of another package"):
+        with pytest.raises(OptionError, match="from another package"):
             didact.explainer("lengths", kind="magnitude", needs="nothing")(shout)
 
 
