@@ -82,7 +82,7 @@ def check_seed(value: Any) -> int:
 
 def _check_columns(value: Any) -> dict[str, str | None]:
     if not isinstance(value, Mapping):
-        raise OptionError(f'must be a table of roles and columns such as text = "comment", got {shown(value)}.')
+        raise OptionError(f'expected a table of roles and columns such as text = "comment", got {shown(value)}.')
     return {str(role): None if column in (None, "") else str(column) for role, column in value.items()}
 
 
