@@ -1,4 +1,4 @@
-"""What methods agree on: a matrix of means over rows, its parts, and how it is shown. Read without torch."""
+"""Agreement of methods: one value per row and pair, means over rows, tables and charts. Needs no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +20,8 @@ from didact.viz.chart import check_kind
 from didact.viz.matrix import MatrixView, format_value, matrix_chart, matrix_picture
 
 CAUTION: Final = (
-    "Agreement is not correctness. Without a true explanation beside them it tells only whether two rankings are "
-    "alike: methods may agree and be wrong, or differ and both have a point (Neely et al. 2022)."
+    "Agreement is not correctness. Without a true explanation to compare with, it shows only whether two rankings are "
+    "alike: methods may agree and be wrong, or differ and both be right in part (Neely et al. 2022)."
 )
 GROUPINGS: Final = ("task", "group", "length")
 VERSION: Final = 1  # schema version of a saved agreement
@@ -34,7 +34,7 @@ _COLUMNS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class AgreementMatrix(MappingDocument):
-    """One measure of agreement between all pairs of methods: means over rows, as they are stored."""
+    """Means over rows of one agreement measure for all pairs of methods, as a run stores them."""
 
     methods: tuple[str, ...]
     measure: str
@@ -51,14 +51,14 @@ class AgreementMatrix(MappingDocument):
 
     @cached_property
     def square(self) -> Float[np.ndarray, "method method"] | None:
-        """The matrix with NaN for what is not known; None where it is not square or has fewer than two methods."""
+        """The matrix with NaN for undefined entries; None if it is not square or has fewer than two methods."""
         count = len(self.methods)
         if count < 2 or len(self.matrix) != count or any(len(line) != count for line in self.matrix):
             return None
         return np.array([[finite_number(value) for value in line] for line in self.matrix], dtype=np.float64)
 
     def spread(self, first: int, second: int) -> float | None:
-        """The standard deviation over rows of two methods."""
+        """The standard deviation over rows for two methods, by index; None if it is not stored."""
         count = len(self.methods)
         is_square = len(self.sd) == count and len(self.sd[first]) == count
         return finite_number(self.sd[first][second]) if is_square else None
@@ -66,12 +66,12 @@ class AgreementMatrix(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """One measure of all pairs of methods, row by row; the mean over rows is `matrix`.
+    """One agreement measure for every row and pair of methods. `matrix` is the mean over rows.
 
-    A row is undefined for a pair where the measure has no answer (all scores equal, a single unit): it is counted in
-    `skipped` and never taken for 0. `present` says which methods explain a row: those of its group. `by` is `size`
-    where scores were compared without their signs, else `signed`. `description`, `undefined` and `lowest` say of the
-    measure what it is, when it has no answer, and the lower end of its scale.
+    The measure is undefined for a row and pair if, for example, all scores are equal or there is a single unit. Such a
+    row is counted in `skipped` and never treated as 0. `present` is true for the methods that explain a row, which are
+    those of its group. `by` is `size` if scores were compared without their signs, otherwise `signed`. `description`,
+    `undefined` and `lowest` describe the measure: what it is, when it is undefined, and the lower end of its scale.
     """
 
     methods: tuple[str, ...]
@@ -94,32 +94,32 @@ class Agreement:
 
     @cached_property
     def matrix(self) -> Float[np.ndarray, "method method"]:
-        """The mean over the rows that have an answer; NaN where none has."""
+        """The mean over rows where the measure is defined; NaN if there are none."""
         return _mean(self.values)
 
     @cached_property
     def sd(self) -> Float[np.ndarray, "method method"]:
-        """The standard deviation over rows; NaN with fewer than two."""
+        """The standard deviation over rows; NaN for fewer than two rows."""
         return _sd(self.values)
 
     @cached_property
     def rows(self) -> Int[np.ndarray, "method method"]:
-        """How many rows have an answer."""
+        """The number of rows for which the measure is defined."""
         return (~np.isnan(self.values)).sum(0)
 
     @cached_property
     def skipped(self) -> Int[np.ndarray, "method method"]:
-        """How many rows both methods explain, and the measure has no answer for."""
+        """The number of rows that both methods explain and for which the measure is undefined."""
         both = self.present[:, :, None] & self.present[:, None]
         return (both & np.isnan(self.values)).sum(0)
 
     @cached_property
     def group_sd(self) -> Float[np.ndarray, "method method"]:
-        """The standard deviation of the means of groups (teachers, seeds); NaN with fewer than two."""
+        """The standard deviation over the means of groups (teachers, seeds); NaN for fewer than two groups."""
         return _sd(np.stack([group.matrix for group in self.each("group").values()]))
 
     def each(self, how: str) -> dict[str, "Agreement"]:
-        """The same by `task`, by `group` (teachers, unless groups were named), or by `length`: quarters by units."""
+        """Split the rows by `task`, by `group` (teachers, unless groups were named) or by `length` (quartiles of units)."""
         check_grouping(how)
         names: Sequence[str] = {"task": self.tasks, "group": self.groups}.get(how) or _quarters(self.lengths)
         if how == "length":
@@ -140,14 +140,14 @@ class Agreement:
         )
 
     def between(self, first: str, second: str) -> float:
-        """The mean of these two methods."""
+        """The mean over rows for these two methods."""
         for name in (first, second):
             if name not in self.methods:
                 raise OptionError(unknown_name_message("compared method", name, self.methods))
         return float(self.matrix[self.methods.index(first), self.methods.index(second)])
 
     def to_pandas(self, each: str | None = None) -> Any:
-        """A frame with one line per pair: mean, sd, rows, skipped; with `each`, per part of the rows and pair."""
+        """A data frame with one line per pair: mean, sd, rows, skipped. With `each`, one line per subset and pair."""
         import pandas
 
         subsets = {"": self} if each is None else self.each(each)
@@ -169,14 +169,14 @@ class Agreement:
         return pandas.DataFrame(lines)
 
     def to_document(self, each: str | None = None) -> dict[str, object]:
-        """Plain JSON. Matrices are lists of lists, None where no row has an answer."""
+        """The means as JSON data. Matrices are lists of lists, with None where the measure is undefined for all rows."""
         document = self.to_matrix().to_document()
         if each is not None:
             document["each"] = {each: {name: plain(subset._statistics()) for name, subset in self.each(each).items()}}
         return document
 
     def to_matrix(self) -> AgreementMatrix:
-        """The means over rows, as a run stores them."""
+        """The means over rows, in the form that a run stores."""
         groups = tuple(dict.fromkeys(self.groups))
         return AgreementMatrix(
             self.methods,
@@ -195,11 +195,11 @@ class Agreement:
         return {name: getattr(self, name).tolist() for name in names}
 
     def table(self, *, caution: bool = True) -> str:
-        """The matrix for people: each mean with its standard deviation over rows below it, and what to know of it."""
+        """The matrix as text, with the standard deviation over rows below each mean, followed by remarks."""
         return "\n".join([self.grid(), *self.remarks(), *[CAUTION] * caution])
 
     def grid(self) -> str:
-        """The matrix alone. Columns carry the numbers of the methods, so that twelve fit side by side."""
+        """The matrix alone. Column headings are the numbers of the methods, so that twelve columns fit."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -210,12 +210,12 @@ class Agreement:
             table.add_column(str(index + 1), justify="right", no_wrap=True)
         for index, name in enumerate(self.methods):
             cells = [_format_cell(mean, sd) for mean, sd in zip(self.matrix[index], self.sd[index], strict=True)]
-            cells[index] = cells[index].split("\n")[0]  # with itself a method agrees always alike
+            cells[index] = cells[index].split("\n")[0]  # the diagonal does not vary
             table.add_row(Text(f"{index + 1} {name}"), *map(Text, cells))
         return render_text(table)
 
     def remarks(self) -> list[str]:
-        """What must be read with the table."""
+        """What a reader of the table must know."""
         lines = [f"{self.measure}: {self.description}. {self._summary()}; ± over rows."]
         groups = list(dict.fromkeys(self.groups))
         if len(groups) > 1:
@@ -224,7 +224,8 @@ class Agreement:
             lines.append(f"Rows of {len(groups)} groups are pooled ({', '.join(groups)}){range_text}.")
         if self.skipped.any():
             lines.append(
-                f"– and rows left out have no answer ({self.undefined}): up to {self.skipped.max():,} rows of a pair."
+                f"– marks pairs without a value. The measure is undefined for some rows ({self.undefined}): up to "
+                f"{self.skipped.max():,} rows of a pair are left out."
             )
         return [*lines, *self.notes]
 
@@ -236,7 +237,7 @@ class Agreement:
         return f"Mean of {count} rows, {signs}"
 
     def matrix_views(self, each: str | None = None) -> list[MatrixView]:
-        """What a picture shows: one heat map, or one for each part of the rows."""
+        """The content of a picture: one heat map, or one for each subset of rows."""
         subsets = {self.measure: self}
         if each is not None:
             subsets = {f"{self.measure}, {name}": subset for name, subset in self.each(each).items()}
@@ -246,11 +247,11 @@ class Agreement:
         ]
 
     def chart(self, each: str | None = None) -> Any:
-        """The heat map as an altair chart."""
+        """The heat map as an Altair chart."""
         return matrix_chart(self.matrix_views(each), caution=CAUTION)
 
     def save(self, path: Path | str, each: str | None = None) -> None:
-        """Write the numbers of every row as .parquet, or draw the heat map: .png, .svg, .html, .json (Vega-Lite)."""
+        """Write the values of every row (.parquet) or the heat map (.png, .svg, .html, or .json for Vega-Lite)."""
         path = Path(path)
         if path.suffix != ".parquet":
             draw_agreements([self], path, each)
@@ -264,10 +265,10 @@ class Agreement:
 
     @classmethod
     def load(cls, path: Path | str) -> "Agreement":
-        """What `save` wrote as .parquet."""
+        """Read a .parquet file that `save` wrote. Raises RecordError if it is damaged."""
         path = Path(path)
         if not path.is_file():
-            raise OptionError(f"There is no file {path}. Agreement is written by agreement.save('name.parquet').")
+            raise OptionError(f"There is no file {path}. Write one with agreement.save('name.parquet').")
         table = read_table(path)
         try:
             check_version(table.about, VERSION, path)
@@ -285,11 +286,13 @@ class Agreement:
                 lengths=np.array(columns["length"], dtype=np.int64),
             )
         except DAMAGE_ERRORS as error:
-            raise RecordError(f"{path} holds no agreement of methods ({error}). Compare them again.") from error
+            raise RecordError(
+                f"{path} does not contain agreement of methods ({error}). Compare the methods again."
+            ) from error
 
 
 def draw_agreements(agreements: Sequence[Agreement], path: Path | str, each: str | None = None) -> None:
-    """Several measures in one picture: .png, .svg, .html or .json."""
+    """Draw several measures in one picture: .png, .svg, .html or .json."""
     path = Path(path)
     kind = _picture_kind(path)
     views = [view for agreement in agreements for view in agreement.matrix_views(each)]
@@ -297,7 +300,7 @@ def draw_agreements(agreements: Sequence[Agreement], path: Path | str, each: str
 
 
 def check_picture(path: Path, *, overwrite: bool = False) -> None:
-    """An error if no picture can be written there."""
+    """Raise OptionError if no picture can be written to this path."""
     _picture_kind(path)
     check_new_file(path, overwrite=overwrite)
 
@@ -309,7 +312,7 @@ def _picture_kind(path: Path) -> str:
 
 
 def check_grouping(each: str | None) -> None:
-    """An error for a way to divide rows that there is not."""
+    """Raise OptionError unless `each` is None or a known grouping of rows."""
     if each not in (None, *GROUPINGS):
         raise OptionError(unknown_name_message("way to divide rows", str(each), GROUPINGS))
 
@@ -326,9 +329,9 @@ def _sd(values: Float[np.ndarray, "row method method"]) -> Float[np.ndarray, "me
 
 
 def _quarters(lengths: Int[np.ndarray, " row"]) -> list[str]:
-    """For each row the quarter it belongs to, named after its shortest and longest row."""
+    """The quartile of each row, named after its shortest and longest row."""
     edges = np.quantile(lengths, [0.25, 0.5, 0.75])
-    quarters = np.searchsorted(edges, lengths, side="left")  # rows as long as an edge belong below it
+    quarters = np.searchsorted(edges, lengths, side="left")  # a row as long as an edge belongs to the lower quartile
     names = {}
     for quarter in np.unique(quarters):
         quarter_lengths = lengths[quarters == quarter]

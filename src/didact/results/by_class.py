@@ -1,4 +1,4 @@
-"""The same rows explained for every class: what `didact.explain(…, target="all")` returns. No torch."""
+"""Explanations of the same rows for every class, as `didact.explain(…, target="all")` returns them. Needs no torch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from didact.results.word_summary import WordSummary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByClass(Mapping[str, Explanations]):
-    """Explanations by the name of the class they explain, in the order of the teacher's classes."""
+    """Explanations by class name, in the order of the teacher's classes."""
 
     explanations: Mapping[str, Explanations]
 
@@ -39,30 +39,30 @@ class ByClass(Mapping[str, Explanations]):
         return f"ByClass({first.method!r}, {len(first)} rows, classes: {', '.join(self.explanations)})"
 
     def show(self, rows: int = DEFAULT_ROWS, *, level: str = "word") -> None:
-        """Print the first rows to the terminal, each with the heat maps of all classes under one another."""
+        """Print the first rows to the terminal, each with one heat map per class."""
         self._sections(level).show(rows)
 
     def _repr_html_(self) -> str:
         return self._sections("word").to_fragment()
 
     def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
-        """Write one page with each row as it is explained for every class."""
+        """Write one page that shows each row with the heat maps of all classes."""
         first = next(iter(self.explanations.values()))
         lead = f"{first.task} · {len(first)} rows · {len(self)} classes"
         title = title or f"{first.method} explains {first.teacher} for every class"
         self._sections(level).to_page(path, title, lead=lead)
 
     def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
-        """The strongest words of each class, over all rows: every class is explained in each of them."""
+        """The strongest words of each class. Every row counts for every class, since each explains all classes."""
         summaries = [explanations.summary(k, least=least) for explanations in self.explanations.values()]
         return replace(summaries[0], words=tuple(word for summary in summaries for word in summary.words))
 
     def to_documents(self, *, level: str = "token") -> list[dict[str, object]]:
-        """One plain dictionary per class and row, for JSON."""
+        """One dictionary of JSON data per class and row."""
         return [row for explanations in self.explanations.values() for row in explanations.to_documents(level=level)]
 
     def to_pandas(self, *, level: str = "word") -> Any:
-        """One line per class and row; the column `target` names the class."""
+        """A data frame with one line per class and row; the column `target` names the class."""
         import pandas
 
         return pandas.concat(

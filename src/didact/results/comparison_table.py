@@ -1,4 +1,4 @@
-"""A comparison for a terminal and for a notebook: the same table, and what must be read with it."""
+"""The table of a comparison for terminals and notebooks, with the remarks that belong to it."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from didact.results.comparison import Comparison
 
 ADVICE: Final = (
-    "Try more rows to learn from (--train-sizes), more epochs (--epochs), another student (--students), or a "
-    "pretrained base for them (--base)."
+    "Try more training rows (--train-sizes), more epochs (--epochs), another student (--students), or a "
+    "pretrained base for the students (--base)."
 )
-_MAX_NAME_LENGTH: Final = 10_000  # characters of a name: names are read and typed, so none is cut
+_MAX_NAME_LENGTH: Final = 10_000  # characters; users read and type names, so none is cut
 
 
 def text(comparison: "Comparison") -> str:
-    """The table with its remarks. No name or interval is cut, since they are read and typed."""
+    """The table and its remarks as text. Names and intervals are never cut."""
     from rich import box
     from rich.table import Table as Lines
     from rich.text import Text
@@ -37,7 +37,7 @@ def text(comparison: "Comparison") -> str:
 
 
 def html(comparison: "Comparison") -> str:
-    """The table as a piece of a page."""
+    """The table and its remarks as an HTML fragment."""
     return _table(comparison).notebook(remarks(comparison))
 
 
@@ -54,7 +54,7 @@ def _table(comparison: "Comparison") -> Table:
 
 
 def remarks(comparison: "Comparison") -> list[str]:
-    """What must be read with the table."""
+    """What a reader of the table must know."""
     measure = comparison.about.measure.replace("balanced_accuracy", "balanced agreement")
     unit = "points of 100" if measure != "pearson" else "Pearson's r"
     heading = f"none: {measure} with the teacher's answers alone. All others: gain over none in {unit}"
@@ -67,7 +67,7 @@ def remarks(comparison: "Comparison") -> list[str]:
         heading += ", without intervals."
     lines += filter(None, [comparison.why_no_contrasts])
     if any(row.seeds < FEW_SEEDS for row in comparison.rows):
-        caveat = "the interval says little" if has_intervals else "chance alone may have made this ranking"
+        caveat = "the interval is unreliable" if has_intervals else "this ranking may be due to chance"
         lines.append(f"° fewer than {FEW_SEEDS} seeds: {caveat}.")
     lines += [f"p: {reason}" for reason in sorted({row.p_reason for row in comparison.rows if row.p_reason})]
     lines += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in comparison.rows if row.low_seeds]
@@ -75,22 +75,22 @@ def remarks(comparison: "Comparison") -> list[str]:
 
 
 def _failures(comparison: "Comparison") -> list[str]:
-    """Columns whose students did not learn, and runs that failed."""
+    """Remarks on columns whose students did not learn, and on failed runs."""
     unlearned = [column for column in comparison.about.columns if column.learned is False]
     lines = [
-        f"{column.student}, {column.size:,} rows: the students did not learn ({column.reason}); this "
+        f"{column.student}, {column.size:,} rows: the students did not learn ({column.reason}), so this "
         "column says nothing about the explanations."
         for column in unlearned
     ]
     if unlearned:
         lines.append(ADVICE)
     if comparison.failed:
-        lines.append(f"{len(comparison.failed)} runs failed: the first with {comparison.failed[0].error!r}.")
+        lines.append(f"{len(comparison.failed)} runs failed, the first with {comparison.failed[0].error!r}.")
     return lines
 
 
 def _heading(comparison: "Comparison", column: Column) -> str:
-    """The name of a column, marked where some of its students failed to learn."""
+    """The name of a column, marked with ‡ if some of its students failed to learn."""
     return f"{column[0]}\n{column[1]:,} rows{comparison.column_mark(column)}"
 
 
@@ -102,13 +102,13 @@ def _format(row: GainRow) -> NumberFormat:
 def _cell(row: GainRow | None) -> Cell:
     text, css_class = _cell_text(row)
     if row is None or row.median is None:
-        return Cell(text, "quiet", "no cell of it ended well")
+        return Cell(text, "quiet", "all runs failed")
     title = f"{row.measure} {_format(row).plain(row.mean)}, {row.seeds} seeds, {row.test_rows:,} test rows"
     return Cell(text, css_class, title + (f", p = {row.p:.2g}" if row.p is not None else ""))
 
 
 def _cell_text(row: GainRow | None) -> tuple[str, str]:
-    """A cell for people, and whether its gain is claimed to be above or below 0."""
+    """The text of a cell, and "above" or "below" if its gain is claimed to be above or below 0."""
     if row is None or row.median is None or (row.gain is None and row.explainer != NONE):
         return UNKNOWN, ""
     number_format = _format(row)
