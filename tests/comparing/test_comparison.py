@@ -219,7 +219,7 @@ class TestPlaces:
         (tmp_path / "comparison.json").write_text(json.dumps(document))
         loaded = Comparison.load(tmp_path)
         text = loaded.table()
-        assert "holds no contrasts" in text
+        assert "stored no contrasts" in text
         loaded.save(tmp_path / "again" / "comparison.json")
         assert Comparison.load(tmp_path / "again").table() == text
         assert "Run the same comparison again to add them: nothing is trained twice." in text.replace("\n", " ")

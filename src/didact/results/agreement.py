@@ -119,7 +119,7 @@ class Agreement:
         return _sd(np.stack([group.matrix for group in self.each("group").values()]))
 
     def each(self, how: str) -> dict[str, "Agreement"]:
-        """Split the rows by `task`, by `group` (teachers, unless groups were named) or by `length` (quartiles of units)."""
+        """Split the rows by `task`, `group` (teachers, unless groups were named) or `length` (quartiles of units)."""
         check_grouping(how)
         names: Sequence[str] = {"task": self.tasks, "group": self.groups}.get(how) or _quarters(self.lengths)
         if how == "length":
@@ -169,7 +169,7 @@ class Agreement:
         return pandas.DataFrame(lines)
 
     def to_document(self, each: str | None = None) -> dict[str, object]:
-        """The means as JSON data. Matrices are lists of lists, with None where the measure is undefined for all rows."""
+        """The means as JSON data. Matrices are lists of lists; None where the measure is undefined for all rows."""
         document = self.to_matrix().to_document()
         if each is not None:
             document["each"] = {each: {name: plain(subset._statistics()) for name, subset in self.each(each).items()}}

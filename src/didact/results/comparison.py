@@ -265,7 +265,7 @@ class Comparison:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, object]:
-        """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts, notes and details."""
+        """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts and notes."""
         return {
             "rows": [row.to_document() for row in self.rows],
             "failed": [run.to_document() for run in self.failed],

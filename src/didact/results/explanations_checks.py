@@ -1,4 +1,4 @@
-"""What a set of explanations must fulfil. It is checked where it comes from outside: when it is made, or loaded."""
+"""Validation of explanations, applied when they are created or loaded."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ KINDS = ("signed", "magnitude", "distribution", "binary")
 
 
 def check_explanations(explanations: "Explanations") -> None:
-    """An error that names what does not fit: a kind, a shape, a place outside its text, a score that is no number."""
+    """Raise an error for an unknown kind or task, a wrong shape, an offset outside its text, or an invalid score."""
     for name, choices in (("kind", KINDS), ("task", tuple(TASK_KINDS))):
         if getattr(explanations, name) not in choices:
             raise OptionError(unknown_name_message(name, getattr(explanations, name), choices))
@@ -30,15 +30,15 @@ def check_explanations(explanations: "Explanations") -> None:
 
 
 def plain_options(method: str, options: Mapping[str, object]) -> dict[str, object]:
-    """The options as they will be read back, and safe from later changes to the caller's own."""
+    """A copy of the options as JSON restores them, independent of the caller's objects."""
     try:
         return dict(json.loads(json.dumps(dict(options), allow_nan=False)))
     except (TypeError, ValueError) as error:
-        raise OptionError(f"Options of {method!r} cannot be written as JSON ({error}).") from error
+        raise OptionError(f"Options of {method!r} cannot be stored as JSON ({error}).") from error
 
 
 def plain_alignment(pair: Alignment) -> Alignment:
-    """Plain numbers, whatever kind of tuple or number they came as."""
+    """Convert a pair of spans to tuples of Python integers."""
     (question, start, end), (passage, passage_start, passage_end) = pair
     return (int(question), int(start), int(end)), (int(passage), int(passage_start), int(passage_end))
 
@@ -52,18 +52,20 @@ def _check_shapes(explanations: "Explanations") -> None:
         value = getattr(explanations, name)
         actual = value.shape if isinstance(value, np.ndarray) else (len(value),)
         if actual != shape:
-            raise ShapeError(f"{rows} rows of {units} units need {name} of shape {shape}, not {actual}.")
+            raise ShapeError(f"{rows} rows with {units} units need {name} of shape {shape}, got {actual}.")
     if explanations.bounds[0] != 0 or explanations.bounds[-1] != units or (np.diff(explanations.bounds) < 0).any():
-        raise ShapeError(f"Bounds must rise from 0 to the {units} units, not {_shorten(explanations.bounds)}.")
+        raise ShapeError(
+            f"Bounds must increase from 0 to {units}, the number of units, got {_shorten(explanations.bounds)}."
+        )
     if explanations.images is not None and len(explanations.images) != rows:
-        raise ShapeError(f"{rows} rows need {rows} images, not {len(explanations.images)}.")
+        raise ShapeError(f"{rows} rows need {rows} images, got {len(explanations.images)}.")
     for image in explanations.images or ():
         if image.ndim != 3 or image.dtype != np.uint8:
-            raise ShapeError(f"An image is height x width x channel of uint8, not {image.dtype} {image.shape}.")
+            raise ShapeError(f"An image must be height x width x channel of uint8, got {image.dtype} {image.shape}.")
 
 
 def _check_offsets(explanations: "Explanations") -> None:
-    """Every unit lies inside its text, or is a patch with its corners in order."""
+    """Check that every unit is inside its text, or is a patch with its corners in order."""
     rows, is_in_text = row_of_units(explanations.bounds), explanations.segments >= 0
     half = explanations.offsets.shape[1] // 2
     starts, ends = explanations.offsets[:, :half], explanations.offsets[:, half:]
@@ -78,31 +80,31 @@ def _check_offsets(explanations: "Explanations") -> None:
     if is_wrong.any():
         unit = int(np.flatnonzero(is_wrong)[0])
         raise ShapeError(
-            f"Unit {explanations.tokens[unit]!r} of row {explanations.ids[rows[unit]]!r} lies outside its text or "
+            f"Unit {explanations.tokens[unit]!r} of row {explanations.ids[rows[unit]]!r} is outside its text or "
             f"image: segment {explanations.segments[unit]}, word {explanations.word_index[unit]}, "
             f"offsets {_shorten(explanations.offsets[unit])}."
         )
 
 
 def _check_alignments(explanations: "Explanations") -> None:
-    """One set of pairs per row, each a span of the question with one of the passage, inside their texts."""
+    """Check that each row has pairs of a question span and a passage span, inside their texts."""
     if explanations.alignments is None:
         return
     if not task_kind(explanations.task).has_alignments:
         raise ShapeError(
-            f"Only questions and passages (task reading) have aligned spans, not task {explanations.task!r}."
+            f"Only task 'reading' has aligned spans (of question and passage), not task {explanations.task!r}."
         )
     if len(explanations.alignments) != len(explanations):
         raise ShapeError(
-            f"{len(explanations)} rows need alignments for {len(explanations)}, not {len(explanations.alignments)}."
+            f"{len(explanations)} rows need {len(explanations)} sets of alignments, got {len(explanations.alignments)}."
         )
     for name, texts, pairs in zip(explanations.ids, explanations.texts, explanations.alignments, strict=True):
         for pair in pairs:
             for number, (segment, start, end) in enumerate(pair):
                 if segment != number or not 0 <= start <= end <= len(texts[number]):
                     raise ShapeError(
-                        f"An alignment of row {name!r} lies outside its texts: {pair}. The first span is of the "
-                        "question (0, start, end), the second of the passage (1, start, end), in characters."
+                        f"An alignment of row {name!r} is outside its texts: {pair}. The first span must be (0, start, "
+                        "end) in the question, the second (1, start, end) in the passage, in characters."
                     )
 
 
@@ -114,7 +116,8 @@ def _check_scores(explanations: "Explanations") -> None:
         units = zip(row_of_units(explanations.bounds)[is_wrong], np.flatnonzero(is_wrong), strict=True)
         requirement = "finite" if explanations.kind == "signed" else "finite and not negative"
         raise DataError(
-            f"Scores of kind {explanations.kind!r} must be {requirement}; method {explanations.method!r} gave others.",
+            f"Scores of kind {explanations.kind!r} must be {requirement}; those of method {explanations.method!r} "
+            "are not.",
             [
                 f"row {explanations.ids[row]!r}, unit {explanations.tokens[unit]!r}: {explanations.scores[unit]}"
                 for row, unit in units

@@ -1,7 +1,7 @@
-"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it.
+"""Explanations as Parquet files: one line per row, everything else in the header, and a checksum over both.
 
-Files that were put together from shards (format 2) have one row group and one checksum for each, so that neither
-writing nor reading needs all of them in memory.
+A file merged from shards (format 2) has one row group and one checksum per shard, so that neither writing nor reading
+needs all shards in memory.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ METADATA: Final = ("method", "kind", "options", "task", "classes", "teacher", "f
 _METADATA_KEY: Final = b"didact"
 _SPAN_SIDES: Final = ("start", "end")
 _BOX_SIDES: Final = ("top", "left", "bottom", "right")
-# Words repeat and are kept in dictionaries; scores hardly ever do.
+# Texts repeat, so they are dictionary-encoded; scores hardly ever do.
 _WRITER_OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd", "write_statistics": False, "write_page_checksum": True,
     "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction", "label"],
@@ -38,7 +38,7 @@ _READ_ERRORS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, V
 
 
 def to_parquet(explanations: "Explanations") -> bytes:
-    """The same content always gives the same bytes."""
+    """The content of a Parquet file. The same explanations always give the same bytes."""
     import pyarrow
     from pyarrow import parquet
 
@@ -69,7 +69,7 @@ def to_parquet(explanations: "Explanations") -> bytes:
             spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in explanations.alignments]
             columns["alignments"] = pyarrow.array(spans, pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int64()))))
     except UnicodeEncodeError as error:
-        raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
+        raise DataError(f"A text cannot be written because it contains an incomplete character ({error}).") from error
     table = pyarrow.table(columns).replace_schema_metadata({_METADATA_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
     parquet.write_table(table, buffer, **_WRITER_OPTIONS)
@@ -77,23 +77,23 @@ def to_parquet(explanations: "Explanations") -> bytes:
 
 
 def merge_shards(shards: Sequence[Path], path: Path, *, data: str) -> None:
-    """Several files of one method become one, a row group for each; `data` is the fingerprint of all their rows."""
+    """Merge files of one method into one file with a row group per shard. `data` is the fingerprint of all rows."""
     import pyarrow
     from pyarrow import parquet
 
     metadata: dict[str, Any] = {}
-    checksums, cautions = [], []  # and no more of each header: there may be many
+    checksums, cautions = [], []  # nothing else of the headers is kept, since there may be many shards
     for shard in shards:
         shard_header = json.loads(parquet.read_schema(shard).metadata[_METADATA_KEY])
         shard_metadata = {name: shard_header[name] for name in METADATA}
         metadata = metadata or shard_metadata
         if shard_metadata != metadata:
-            raise RecordError(f"{shard} is of another method, teacher or task than {shards[0]}.")
+            raise RecordError(f"{shard} has another method, teacher or task than {shards[0]}.")
         checksums.append(shard_header["checksum"])
         cautions.append(shard_header.get("cautions", []))
     header: dict[str, Any] = {"format": SHARDED, **metadata, "checksums": checksums, "data": data}
     header |= {"cautions": cautions} if any(cautions) else {}  # one list per shard
-    header["checksum"] = checksum_of(header)  # of the header: each row group has its own
+    header["checksum"] = checksum_of(header)  # covers the header; each row group has its own checksum
     first = _with_all_columns(parquet.read_table(shards[0], memory_map=False))
     schema = first.schema.with_metadata({_METADATA_KEY: canonical_json(header).encode()})
     try:
@@ -106,7 +106,7 @@ def merge_shards(shards: Sequence[Path], path: Path, *, data: str) -> None:
 
 
 def _with_all_columns(table: Any) -> Any:
-    """A table of an earlier version with the columns it lacks, all unknown, in today's order."""
+    """Add columns that a table of an earlier version lacks, filled with unknown values, in the present order."""
     import pyarrow
 
     defaults = {"probability": (float("nan"), pyarrow.float64()), "label": (None, pyarrow.string())}
@@ -117,16 +117,16 @@ def _with_all_columns(table: Any) -> Any:
 
 
 def read_shards(cls: "type[Explanations]", source: bytes | Path, path: Path) -> "Iterator[Explanations]":
-    """The shards of a file, or of what it holds, one after another; a file that was written at once is one shard.
+    """Iterate over the shards of a file or of its content. A file that was not merged is one shard.
 
-    `make` is the class of a shard; `path` is named where something cannot be read.
+    `cls` is the class of a shard. Raises RecordError, which names `path`, if the file cannot be read.
     """
     import pyarrow
     from pyarrow import parquet
 
-    # What reading a flipped bit can raise, in Arrow or in what is made of it.
+    # A flipped bit can raise any of these, in Arrow or in the code that converts its tables.
     errors = (pyarrow.ArrowException, *_READ_ERRORS)
-    advice = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
+    advice = "It may be damaged or incomplete: compute the explanations again, or use another copy."
     try:
         buffer = pyarrow.BufferReader(source) if isinstance(source, bytes) else source
         file = parquet.ParquetFile(buffer, page_checksum_verification=True)
@@ -134,21 +134,21 @@ def read_shards(cls: "type[Explanations]", source: bytes | Path, path: Path) -> 
     except errors as error:
         raise RecordError(f"{path} cannot be read as Parquet. {advice}") from error
     if _METADATA_KEY not in metadata:
-        raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
+        raise RecordError(f"{path} has a table but no explanations: load a file that explanations.save(path) wrote.")
     try:
         header = json.loads(metadata[_METADATA_KEY])
         is_sharded = _check_format(header, path) == SHARDED
         if is_sharded and header.pop("checksum", None) not in (None, checksum_of(header)):
-            raise RecordError(f"The checksum of {path} does not fit its header. {advice}")
+            raise RecordError(f"The checksum of {path} does not match its header. {advice}")
         checksums = header["checksums"] if is_sharded else [header["checksum"]]
         if is_sharded and len(checksums) != file.num_row_groups:
-            raise RecordError(f"{path} has {file.num_row_groups} shards of {len(checksums)}. {advice}")
+            raise RecordError(f"{path} has {file.num_row_groups} of {len(checksums)} shards. {advice}")
         cautions = _cautions(header) or [[]] * len(checksums)
         for shard, (checksum, shard_cautions) in enumerate(zip(checksums, cautions, strict=True)):
             table = file.read_row_group(shard) if is_sharded else file.read()
             explanations = cls(**_columns(table, header), cautions=tuple(shard_cautions))
             if _checksum(explanations) != checksum:
-                raise RecordError(f"The checksum of {path} does not fit its content. {advice}")
+                raise RecordError(f"The checksum of {path} does not match its content. {advice}")
             if is_sharded:
                 explanations = explanations.derive(fingerprints={**explanations.fingerprints, "data": header["data"]})
             yield explanations
@@ -160,35 +160,35 @@ def read_shards(cls: "type[Explanations]", source: bytes | Path, path: Path) -> 
 
 
 def _check_format(header: Mapping[str, Any], path: Path) -> int:
-    """The format of a file, if this didact reads it."""
+    """The format of a file. Raises RecordError if it is newer than this didact supports."""
     version = int(header["format"])
     if version > SHARDED:
         raise RecordError(
-            f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
+            f"{path} was written by a newer didact (format {version}; this one reads up to {SHARDED}). Update didact."
         )
     return version
 
 
 def read_residuals(path: Path) -> Float[np.ndarray, " row"]:
-    """The residuals of a file, which may hold more scores than memory does."""
+    """The residuals of a file, whose scores may not fit into memory."""
     from pyarrow import parquet
 
     return np.asarray(parquet.read_table(path, columns=["residual"])["residual"].to_numpy(), dtype=np.float64)
 
 
 def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
-    """One list per shard; empty where no explainer warned."""
+    """One list of cautions per shard; empty if there are none."""
     cautions: list[Any] = header.get("cautions", [])
     return cautions if header["format"] == SHARDED or not cautions else [cautions]
 
 
 def read_cautions(path: Path) -> list[str]:
-    """The cautions of a file, each once; nothing but its header is read."""
+    """The distinct cautions of a file. Reads only the header."""
     return list(dict.fromkeys(caution for shard in _cautions(read_header(path)) for caution in shard))
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of a file with explanations; empty if it is damaged."""
+    """The header of a file of explanations; empty if it is damaged."""
     from pyarrow import parquet
 
     try:
@@ -199,12 +199,12 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def is_explanations_parquet(path: Path) -> bool:
-    """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
+    """Whether a file is named .parquet and `to_parquet` wrote it. Reads only the header."""
     return path.name.lower().endswith(".parquet") and is_explanations(path)
 
 
 def is_explanations(path: Path) -> bool:
-    """Whether `to_parquet` wrote this file, whatever its name."""
+    """Whether `to_parquet` wrote this file, regardless of its name."""
     import pyarrow
     from pyarrow import parquet
 
@@ -217,11 +217,11 @@ def is_explanations(path: Path) -> bool:
 
 
 def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a shard and what its header says, by the names of `Explanations`."""
+    """The columns and header entries of a shard, under the field names of `Explanations`."""
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
 
     def flat(name: str) -> np.ndarray:
-        # A copy, since Arrow's memory cannot be written to and torch warns of that.
+        # Arrow's memory is read-only, and torch warns about that: copy it.
         return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
 
     def values(name: str) -> np.ndarray:
@@ -242,14 +242,14 @@ def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
         "predictions": tuple(columns["prediction"].to_pylist()),
         "residuals": values("residual"),
         "alignments": _alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
-        # Files of earlier versions lack these two: all are unknown.
+        # Files of earlier versions lack these two columns: all values are unknown.
         "probabilities": values("probability") if "probability" in columns else np.zeros(0),
         "labels": tuple(columns["label"].to_pylist()) if "label" in columns else (),
     }
 
 
 def _alignments(rows: Any) -> Any:
-    """Question and passage are told by their order in a pair."""
+    """Restore the text numbers, which are not stored: each pair is (question, passage)."""
     return tuple(tuple(((0, *question), (1, *passage)) for question, passage in pairs) for pairs in rows)
 
 
@@ -258,7 +258,7 @@ def _metadata(explanations: "Explanations") -> dict[str, Any]:
 
 
 def _checksum(explanations: "Explanations") -> str:
-    """A hash of everything that is saved."""
+    """A hash of everything that is stored."""
     contents: list[Any] = [
         _metadata(explanations),
         explanations.ids,
@@ -267,7 +267,7 @@ def _checksum(explanations: "Explanations") -> str:
         explanations.targets,
         explanations.predictions,
     ]
-    # Files without alignments stay what they were.
+    # Added only if present, so that the checksums of older files stay valid.
     contents += [] if explanations.alignments is None else [explanations.alignments]
     contents += [explanations.labels] if any(label is not None for label in explanations.labels) else []
     contents += [{"cautions": explanations.cautions}] if explanations.cautions else []
