@@ -256,7 +256,7 @@ class TestTop:
         assert "Unbelievably" in [word for word, _ in words]
         assert "Unbelievably" not in [piece for piece, _ in pieces]
         assert len(pieces) == 10 > len(words)
-        with pytest.raises(OptionError, match="'level' is 'word' .* or 'token' .*, not 'sentence'"):
+        with pytest.raises(OptionError, match="'level' must be 'word' .* or 'token' .*, got 'sentence'"):
             maps().top(1, level="sentence")
 
 
@@ -588,10 +588,10 @@ class TestShown:
         assert "r2" not in shown
         assert "[good +2]" in shown
         assert "first" in shown
-        assert "… and 2 more rows: maps[1:].show()" in shown
+        assert "… and 2 more rows: explanations[1:].show()" in shown
         maps()[2].show()
         assert "[x +1e+17]" in capsys.readouterr().out
-        with pytest.raises(OptionError, match="At least one row"):
+        with pytest.raises(OptionError, match="rows must be at least 1"):
             maps().show(rows=0)
 
     def test_whole_words_unless_asked_otherwise(self, capsys, tmp_path):
@@ -621,7 +621,7 @@ class TestShown:
         assert "lime(samples=200)" in shown
         assert "lime(samples=50)" in shown
         assert "ig " in shown
-        with pytest.raises(ShapeError, match="same rows only"):
+        with pytest.raises(ShapeError, match="only be compared on the same rows"):
             side_by_side([maps(), maps()[1:]])
         with pytest.raises(ShapeError, match="nothing to show"):
             side_by_side([])

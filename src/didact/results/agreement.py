@@ -94,7 +94,7 @@ class Agreement:
 
     @cached_property
     def matrix(self) -> Float[np.ndarray, "method method"]:
-        """The mean over rows where the measure is defined; NaN if there are none."""
+        """The mean over rows where the measure is defined; NaN if it is never defined."""
         return _mean(self.values)
 
     @cached_property

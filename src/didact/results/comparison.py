@@ -348,7 +348,7 @@ class Comparison:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None if there are none of them."""
+    """The mean of the values that are not None; None if all are None."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
 

@@ -148,7 +148,7 @@ class Explanations(Sequence[RowExplanation]):
         """Concatenate the rows of several sets that agree in method, kind, options, task, classes and teacher.
 
         Images are kept only if every set has them. If any set has alignments, rows of the others get empty ones. Each
-        caution is kept once. Raises ShapeError if the sets differ or there are none.
+        caution is kept once. Raises ShapeError if the sets differ or `sets` is empty.
         """
         if not sets:
             raise ShapeError("There is nothing to join: pass at least one set of explanations.")

@@ -177,7 +177,7 @@ def read_residuals(path: Path) -> Float[np.ndarray, " row"]:
 
 
 def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
-    """One list of cautions per shard; empty if there are none."""
+    """One list of cautions per shard; empty without cautions."""
     cautions: list[Any] = header.get("cautions", [])
     return cautions if header["format"] == SHARDED or not cautions else [cautions]
 

@@ -1,4 +1,4 @@
-"""The tables of an analysed study. Terminal and report show the same ones."""
+"""The tables of an analysed study, the same for terminals and reports."""
 
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.study_analysis import MethodEstimate, StudyAnalysis
@@ -7,7 +7,7 @@ from didact.viz.tables import Cell, Table
 _DECIMALS = NumberFormat()
 _PERCENT = NumberFormat(100.0, 0, " %")
 _COUNT = NumberFormat(digits=0)
-# By kind of study, what a table of methods adds: heading, field, format.
+# Additional columns of the methods table by kind of study: heading, field, format.
 _EXTRA_COLUMNS = {
     "ranking": (("first places", "first_places", _PERCENT), ("mean rank", "mean_rank", _DECIMALS)),
     "simulation": (
@@ -21,7 +21,7 @@ _EXTRA_COLUMNS = {
 
 
 def study_tables(study: StudyAnalysis, prefix: str = "") -> list[Table]:
-    """Methods, pairs, TrueSkill, agreement, power, people: whatever this kind of study has."""
+    """The tables that this kind of study has: methods, pairs, TrueSkill, agreement, power, people."""
     builders = (_methods, _pairs, _skills, _agreement, _power, _participants)
     return [table for build in builders if (table := build(study, prefix)).rows]
 
@@ -68,7 +68,7 @@ def _pairs(study: StudyAnalysis, prefix: str) -> Table:
         p = Cell(UNKNOWN if pair.p_holm is None else f"{pair.p_holm:.3g}", title=pair.p_reason)
         rows.append([*row, p] if has_tests else row)
     level = f"{100 * study.level:g} %"
-    heads = ["better", "worse", "difference", f"{level} interval", f"{level} of all pairs at once", "told apart"]
+    heads = ["better", "worse", "difference", f"{level} interval", f"{level} of all pairs at once", "different"]
     heads += ["p (Holm)"] if has_tests else []
     caption = f"Differences between methods{', in points' if has_tests else ''}"
     data = [dict(row) for row in study.document["pairs"]]
@@ -103,13 +103,13 @@ def _power(study: StudyAnalysis, prefix: str) -> Table:
     people_heading = "people in each cohort" if study.power.groups == 2 else "people"
     rows: list[list[Cell | str]] = []
     for needed in study.power.rows:
-        label = "the smallest that was found" if needed.what == "smallest" else "the one asked for"
+        label = "the smallest observed" if needed.what == "smallest" else "the one requested"
         people = "no number is enough" if needed.people is None else f"{needed.people:,}"
         more = UNKNOWN if needed.more is None else f"{needed.more:,}"
         size = study.format.plain(needed.difference)
         rows.append([label, size, people, more, f"{needed.items:,}", needed.limit])
     power = f"{100 * study.power.power:.0f} %"
-    caption = f"To tell a difference with a power of {power}, as people, items and answers varied here"
+    caption = f"To detect a difference with a power of {power}, given how people, items and answers varied here"
     return Table(
         f"{prefix}power",
         caption,
@@ -134,4 +134,4 @@ def _participants(study: StudyAnalysis, prefix: str) -> Table:
     ]
     heads = ["person", "cohort", "answers", "median seconds", "τ with the others", "odd"]
     data = [{**participant.to_document(), "odd": "; ".join(participant.odd)} for participant in study.people]
-    return Table(f"{prefix}everybody", "Everybody who answered", heads, rows, words=(0, 1, 5), data=data)
+    return Table(f"{prefix}everybody", "Everyone who answered", heads, rows, words=(0, 1, 5), data=data)

@@ -1,11 +1,11 @@
-"""A table of rich as plain text. Nothing is cut, since names and numbers are read and typed."""
+"""Rich tables as plain text."""
 
 import io
 from typing import Any
 
 
 def render_text(table: Any) -> str:
-    """The lines of the table, without spaces at their ends."""
+    """The table as text without trailing spaces. No cell is cut, since users read and type names and numbers."""
     from rich.console import Console
 
     output = io.StringIO()

@@ -1,4 +1,4 @@
-"""Pieces of words joined to whole words. No torch."""
+"""Join pieces of words to whole words. Needs no torch."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ LEVELS = ("word", "token")
 
 
 class Units(NamedTuple):
-    """Scored units in order. `rows` is the number of the row that each belongs to."""
+    """Scored units in order. `rows` has the row index of each unit."""
 
     rows: Int[np.ndarray, " unit"]
     tokens: tuple[str, ...]
@@ -22,7 +22,7 @@ class Units(NamedTuple):
     scores: Float[np.ndarray, " unit"]
 
     def columns(self) -> dict[str, object]:
-        """The columns of the units by their names, without the rows they belong to."""
+        """The columns by name, without `rows`."""
         return {name: getattr(self, name) for name in UNIT_COLUMNS}
 
 
@@ -31,16 +31,18 @@ UNIT_COLUMNS: Final = Units._fields[1:]
 
 def check_level(level: str) -> None:
     if level not in LEVELS:
-        raise OptionError(f"Option 'level' is 'word' (whole words) or 'token' (the method's units), not {level!r}.")
+        raise OptionError(
+            f"Option 'level' must be 'word' (whole words) or 'token' (the method's units), got {level!r}."
+        )
 
 
 def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_image: bool = False) -> Units:
-    """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
+    """Join the pieces of each word. Pieces that belong to no word are unchanged. `texts` has the texts of each row.
 
-    Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any marked
-    piece is marked. `texts` are those of each row.
+    Signed scores and distributions are summed; magnitudes are combined as the root of the sum of squares; a word is
+    marked if any of its pieces is.
     """
-    # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
+    # One number per (row, segment, word). A unit that belongs to no word gets a unique negative number.
     segment_count, word_count = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
     keys = (units.rows * segment_count + units.segments + 1) * word_count + units.word_index
     keys = np.where(units.word_index >= 0, keys, -1 - np.arange(len(units.tokens)))
