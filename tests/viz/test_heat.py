@@ -302,7 +302,7 @@ class TestPage:
         assert "row-499<" in content
         assert "row-500<" not in content
         assert "The first 500 of 620 rows are shown" in content
-        assert "maps[500:620].to_html" in content
+        assert "explanations[500:620].to_html" in content
         assert "are shown" not in page("t", rows[:500])
 
     @pytest.mark.parametrize("channels", [1, 2, 3, 4])

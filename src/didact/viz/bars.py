@@ -1,4 +1,4 @@
-"""The scores of one row as bars, one for each word from top to bottom, drawn by altair."""
+"""The scores of one row as an Altair bar chart, one bar per word from top to bottom."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,17 @@ _UNNAMED = "(empty)"
 
 
 def bar_chart(heat_map: HeatMap, *, title: str, k: int | None = 20) -> "alt.Chart":
-    """The `k` strongest units (all for None) in the order of the text; bars to the right speak for the target."""
+    """The `k` strongest units (None: all) in the order of the text. Bars to the right are for the target.
+
+    Raises OptionError for images and for `k` below 1.
+    """
     if heat_map.is_image:
-        raise OptionError("Bars are for words, and this row is an image: use show() or to_html().")
+        raise OptionError("A bar chart needs words, but this row is an image. Use show() or to_html().")
     if k is not None and k < 1:
         raise OptionError(f"plot: k must be at least 1, or None for all words, got {k}.")
     alt = altair()
     ranked = sorted(range(len(heat_map.units)), key=lambda index: -abs(heat_map.units[index].score))
-    # Words repeat: each is named by its place, and the axis shows what follows the first space.
+    # Words repeat, so their index makes names unique; the axis shows what follows the first space.
     units = [(index, _name(heat_map.units[index].token), heat_map.units[index].score) for index in sorted(ranked[:k])]
     rows = [{"unit": f"{index} {word}", "word": word, "score": score} for index, word, score in units]
     label_expression = "slice(datum.label, indexof(datum.label, ' ') + 1)"
@@ -28,7 +31,7 @@ def bar_chart(heat_map: HeatMap, *, title: str, k: int | None = 20) -> "alt.Char
     colour: Any = alt.value(GREENS[1])
     if heat_map.kind == "signed":
         colour = alt.condition(alt.datum.score < 0, alt.value(BOTH_SIGNS[0]), alt.value(BOTH_SIGNS[2]))
-    # In words: fonts without a tick would be replaced for the whole line.
+    # In words: a font without ✓ and ✗ would be replaced for the whole line.
     answers = " · ".join(f"{name} {printable(value)}" for name, value in heat_map.answers())
     subtitles = [answers.replace(" ✓", " (right)").replace(" ✗", " (wrong)")] if answers else []
     subtitles += (

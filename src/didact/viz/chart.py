@@ -1,6 +1,6 @@
-"""What every chart shares: drawn by altair and vl-convert, offline, into a picture file.
+"""Code shared by all charts: colours, and offline rendering to picture files with Altair and vl-convert.
 
-Both are imported when the first picture is asked for.
+Both packages are imported on first use.
 """
 
 import io
@@ -13,11 +13,11 @@ from didact.errors import MissingExtraError, OptionError
 from didact.viz.html import render, script_json
 
 KINDS: Final = ("png", "svg", "html", "json")
-GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is kept for exact zeros
+GREENS: Final = ["#bfe8da", "#009e73", "#00382a"]  # starts well below white, which is reserved for exact zeros
 BOTH_SIGNS: Final = ["#0072b2", "#e4e4e4", "#e66a08"]
 BLANK, BORDER, QUIET = "#ffffff", "#d9dce1", "#5c6370"
 
-# Vega compiles its expressions at run time; nothing may be fetched.
+# Vega compiles expressions at run time, so eval is allowed; network requests are not.
 _POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 )
@@ -27,25 +27,26 @@ _EMBED_SCRIPT: Final = (
 
 
 def altair() -> Any:
-    """The package that draws, or an error that says how to get it."""
+    """The Altair package. Raises MissingExtraError if it or vl-convert is not installed."""
     try:
         import altair
         import vl_convert  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
-            f"Pictures are drawn by altair and vl-convert, and {error.name} cannot be imported: "
+            f"Charts need altair and vl-convert, but {error.name} cannot be imported. Install both: "
             "pip install altair vl-convert-python."
         ) from None
     return altair
 
 
 def check_kind(kind: str) -> None:
+    """Raise OptionError for an unknown picture format."""
     if kind not in KINDS:
-        raise OptionError(f"There is no picture of kind {kind!r}. Choose one of {', '.join(KINDS)}.")
+        raise OptionError(f"There is no picture format {kind!r}. Choose one of {', '.join(KINDS)}.")
 
 
 def picture(chart: Any, kind: str, *, title: str) -> bytes:
-    """The content of a picture file: png, svg, html (one page that works offline) or json (Vega-Lite)."""
+    """Render a chart as the content of a png, svg, html (one offline page) or json (Vega-Lite) file."""
     check_kind(kind)
     if kind == "json":
         return chart.to_json().encode()
@@ -63,7 +64,7 @@ def picture(chart: Any, kind: str, *, title: str) -> bytes:
 
 @cache
 def _embed_bundle() -> Markup:
-    """The code that draws. Markup: it comes from an installed package, and nothing in it ends its element."""
+    """The Vega-Embed script. Markup: it comes from an installed package and cannot end its element."""
     import altair
     import vl_convert
 

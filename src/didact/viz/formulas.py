@@ -1,4 +1,4 @@
-"""CSV files whose text spreadsheets do not take for a formula."""
+"""CSV files whose texts spreadsheets do not evaluate as formulas."""
 
 import csv
 import io
@@ -12,15 +12,15 @@ _NUMBERS: Final = re.compile(rf"{_NUMBER}(?: \[{_NUMBER}, {_NUMBER}\])?")
 
 
 def without_formula(text: str) -> str:
-    """The text, quoted by an apostrophe if a spreadsheet would evaluate it.
+    """Prefix the text with an apostrophe if a spreadsheet would evaluate it.
 
-    Numbers stay as they are, alone or with an interval in brackets: "-2.5", "+0.3 [-0.1, +0.7]".
+    Numbers are unchanged, alone or with an interval in brackets: "-2.5", "+0.3 [-0.1, +0.7]".
     """
     return f"'{text}" if text.startswith(_FORMULA_STARTS) and not _NUMBERS.fullmatch(text) else text
 
 
 def csv_text(lines: Iterable[Sequence[Any]]) -> str:
-    """Lines of cells as CSV; None is an empty cell."""
+    """Format lines of cells as CSV. None becomes an empty cell."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     writer.writerows([without_formula(cell) if isinstance(cell, str) else cell for cell in line] for line in lines)

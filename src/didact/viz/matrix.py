@@ -1,6 +1,6 @@
-"""A square table of numbers between named things, each with each, as a heat map with its numbers written in.
+"""A square matrix with named rows and columns as a heat map with numbers in its cells.
 
-Blue, grey and orange run from −1 to 1, greens from 0 to 1. What is not a number is blank, with a dash.
+The scale from −1 to 1 is blue, grey and orange, the scale from 0 to 1 green. NaN is a blank cell with a dash.
 """
 
 import textwrap
@@ -21,7 +21,7 @@ _SQUARES_PER_LINE: Final = 2  # squares side by side
 
 @dataclass(frozen=True, eq=False)
 class MatrixView:
-    """One square, ready to be drawn; `low` and 1 are the ends of the scale, `note` a line below the title."""
+    """One matrix, ready to draw. The scale runs from `low` to 1; `note` is a line below the title."""
 
     names: tuple[str, ...]
     values: Float[np.ndarray, "name name"]
@@ -31,10 +31,10 @@ class MatrixView:
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.names), len(self.names)):
-            raise ShapeError(f"{len(self.names)} names do not go with a square of shape {self.values.shape}.")
+            raise ShapeError(f"{len(self.names)} names do not match a matrix of shape {self.values.shape}.")
 
     def chart(self, *, caution: str = "") -> Any:
-        """As an altair chart, with `caution` below it."""
+        """The Altair chart, with `caution` below it."""
         return matrix_chart([self], caution=caution)
 
     def square(self, alt: Any) -> Any:
@@ -52,7 +52,7 @@ class MatrixView:
         middle = (self.low + 1) / 2
         scale = alt.Scale(domain=[self.low, middle, 1], range=BOTH_SIGNS if is_signed else GREENS, interpolate="lab")
         is_missing = "!isValid(datum.value)"
-        # White is read on deep green only; on orange and blue black has the better contrast.
+        # White is readable on dark green only; on orange and blue, black has the better contrast.
         ink = alt.value("#000000")
         if not is_signed:
             ink = alt.condition("isValid(datum.value) && datum.value > 0.6", alt.value("#ffffff"), alt.value("#000000"))
@@ -91,7 +91,7 @@ class MatrixView:
 
 
 def format_value(value: float) -> str:
-    """Two digits with a proper minus; a dash for what is not a number."""
+    """The value with two decimals and a minus sign; a dash for NaN."""
     if not np.isfinite(value):
         return "–"
     digits = f"{abs(value):.2f}"
@@ -99,7 +99,7 @@ def format_value(value: float) -> str:
 
 
 def matrix_chart(views: Sequence[MatrixView], *, caution: str = "") -> Any:
-    """Several squares, two side by side, as one altair chart, with `caution` below them."""
+    """Several matrices, two per line, as one Altair chart with `caution` below them."""
     alt = altair()
     chart = alt.concat(*(view.square(alt) for view in views), columns=_SQUARES_PER_LINE, spacing=40)
     chart = chart.resolve_scale(color="independent")
@@ -114,6 +114,6 @@ def matrix_chart(views: Sequence[MatrixView], *, caution: str = "") -> Any:
 
 
 def matrix_picture(views: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
-    """The content of a picture file of several squares: png, svg, html or json (Vega-Lite)."""
+    """The content of a picture file of several matrices: png, svg, html or json (Vega-Lite)."""
     check_kind(kind)
     return picture(matrix_chart(views, caution=caution), kind, title=printable(views[0].title) or "Matrix")

@@ -1,7 +1,7 @@
 """Heat maps as HTML: one self-contained page, or a fragment for a notebook.
 
-A page asks the network for nothing and runs no script; its own policy forbids both. Colours are classes, one per step
-of the scale, in a light and a dark set.
+A page makes no network requests and runs no scripts; its content security policy forbids both. Each step of the colour
+scale is a CSS class with a light and a dark variant.
 """
 
 import base64
@@ -17,7 +17,7 @@ from didact.viz.html import asset, render
 from didact.viz.png import encode_png
 from didact.viz.text_spans import Box, Span, merge_spans, split_at_spans
 
-MAX_ROWS: Final = 500  # rows on one page: more make a browser slow, and nobody reads them
+MAX_ROWS: Final = 500  # rows on one page; more make a browser slow
 _DARK: Final[Colour] = (24, 26, 30)
 _DARK_FULL: Final[dict[str, Colour]] = {"for": (244, 134, 42), "against": (64, 156, 226), "strength": (38, 186, 140)}
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -25,7 +25,7 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a text. `look` are the classes of its colour and mark, `title` is read by pointing at it."""
+    """A piece of a text. `look` has the CSS classes of its colour and mark; `title` is shown on hover."""
 
     text: str
     look: str = ""
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class HeatText:
-    """One text of a row in pieces."""
+    """One text of a row, split into pieces."""
 
     name: str
     pieces: Sequence[Piece]
@@ -42,7 +42,7 @@ class HeatText:
 
 @dataclass(frozen=True)
 class Patch:
-    """A rectangle over a picture. One without a title is a frame."""
+    """A rectangle over a picture. A patch without a title is a frame."""
 
     box: Box
     look: str
@@ -52,7 +52,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with patches over it. `image` is an address that holds it, or empty."""
+    """A picture with patches over it. `image` is a data URI, or empty."""
 
     image: str
     size: tuple[int, int]  # height and width
@@ -63,7 +63,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Scale:
-    """A line of the legend: words, steps of the scale, words."""
+    """A line of the legend: a text, CSS classes of steps of the scale, another text."""
 
     before: str
     looks: Sequence[str]
@@ -72,7 +72,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class HeatFigure:
-    """A picture with its caption, and the heat map over it: None for the picture as it is."""
+    """A picture with its caption and heat map; the heat map is None for the original picture."""
 
     picture: Picture
     caption: str
@@ -80,18 +80,19 @@ class HeatFigure:
 
 
 def page(title: str, row_views: Sequence[RowView], *, lead: str = "") -> str:
-    """A whole document. Beyond 500 rows the rest is left out, and a line says so."""
+    """A complete HTML page. It shows at most 500 rows and says so if there are more."""
     more = ""
     if len(row_views) > MAX_ROWS:
         more = (
             f"The first {MAX_ROWS} of {len(row_views)} rows are shown. "
-            f"Write the others to pages of their own: maps[{MAX_ROWS}:{min(2 * MAX_ROWS, len(row_views))}].to_html(…)."
+            f"Write the others to separate pages: "
+            f"explanations[{MAX_ROWS}:{min(2 * MAX_ROWS, len(row_views))}].to_html(…)."
         )
     return _render("heat_page.html.j2", row_views[:MAX_ROWS], title=title, lead=lead, more=more, policy=_POLICY)
 
 
 def fragment(row_views: Sequence[RowView], *, more: str = "") -> str:
-    """The same for a notebook: a piece of a page that brings its own style."""
+    """An HTML fragment with its own style, for a notebook."""
     return _render("heat_fragment.html.j2", row_views, more=more)
 
 
@@ -108,7 +109,7 @@ def _heat_texts(heat_map: HeatMap) -> list[HeatText]:
 
 
 def _figures(row_view: RowView) -> list[HeatFigure]:
-    """The picture of a row as it is, if it was kept, and under the patches of each method; none of a text."""
+    """The original picture of a row, if available, and the picture with the patches of each method. Empty for texts."""
     heat_maps = row_view.heat_maps if any(heat_map.is_image for heat_map in row_view.heat_maps) else ()
     alt = f"The picture of row {row_view.id}"
     figures = []
@@ -128,7 +129,7 @@ def _figures(row_view: RowView) -> list[HeatFigure]:
 def pieces(
     heat_map: HeatMap, segment: int, *, marks: Sequence[Span] = (), end: int | None = None, is_named: bool = True
 ) -> list[Piece]:
-    """A text up to `end`, cut wherever a unit or a mark begins or ends. `is_named` titles name their units."""
+    """Split a text, up to `end`, at units and marks. With `is_named`, titles name the units."""
     text = heat_map.texts[segment][1]
     units = [unit for unit in heat_map.inside(segment) if end is None or unit.bounds[0] < end]
     cut_pieces = []
@@ -141,12 +142,12 @@ def pieces(
 
 
 def outside_pieces(heat_map: HeatMap, *, is_named: bool = True) -> list[Piece]:
-    """The units that no text shows."""
+    """Pieces for the units that no text shows."""
     return [_piece(unit.token or "(empty)", [unit], heat_map, is_named=is_named) for unit in heat_map.outside()]
 
 
 def _piece(text: str, units: Sequence[Unit], heat_map: HeatMap, *, is_named: bool) -> Piece:
-    """Some characters and the units that cover them: the colour is the strongest one's, all scores can be read."""
+    """A piece with the colour of the strongest unit that covers it and a title with the scores of all of them."""
     if not units:
         return Piece(text)
     best = max(units, key=lambda unit: abs(unit.score))
@@ -156,7 +157,7 @@ def _piece(text: str, units: Sequence[Unit], heat_map: HeatMap, *, is_named: boo
 
 
 def patches(heat_map: HeatMap) -> list[Patch]:
-    """The scored patches of a picture."""
+    """The patches of a picture with their colours and titles."""
     scored_patches = []
     for unit in heat_map.patches():
         top, left, bottom, right = unit.bounds
@@ -168,7 +169,7 @@ def patches(heat_map: HeatMap) -> list[Patch]:
 
 
 def scales(kinds: Sequence[str]) -> list[Scale]:
-    """The legend of the colours that some kinds of scores use."""
+    """The legend of the colours that these kinds of scores use."""
     meaning_of = dict(meanings(kinds))
     steps = range(1, LEVELS + 1, 3)
     scale_lines = []
@@ -185,9 +186,9 @@ def _data_uri(image: Any) -> str:
 
 
 def shade_css(scope: str) -> Markup:
-    """The steps of the scale as style: classes for1 … strength10 inside `scope`, on a light page and on a dark one.
+    """CSS rules for the steps of the scale: classes for1 … strength10 inside `scope`, for light and dark pages.
 
-    Markup: numbers of ours, and a scope that the calling code names.
+    Markup: numbers computed here, and a scope that the calling code chooses.
     """
     light, dark = _classes(scope, WHITE, FULL), _classes(scope, _DARK, _DARK_FULL)
     return Markup(f"{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n")

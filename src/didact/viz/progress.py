@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with the time left on a terminal, a plain line every 30 seconds elsewhere."""
+"""Progress on stderr: a bar with the time left in a terminal, otherwise a plain line every 30 seconds."""
 
 import sys
 import time
@@ -8,10 +8,9 @@ from typing import Any
 
 
 class Progress:
-    """Counts steps: `with Progress("training", total=500) as progress: progress.advance()`.
+    """A progress bar: `with Progress("training", total=500) as progress: progress.advance()`.
 
-    Where nobody knows how many there will be (`total=None`), the time left is not told. `stream` is any text stream;
-    stderr by default.
+    If the total is unknown (`total=None`), the time left is not shown. `stream` is a text stream, by default stderr.
     """
 
     EVERY = 30.0
@@ -47,6 +46,7 @@ class Progress:
         return self
 
     def advance(self, steps: int = 1, *, note: str | None = None) -> None:
+        """Count steps as done. `note` is shown after the progress."""
         self.done += steps
         self.note = self.note if note is None else note
         if self._bar is not None:
@@ -56,14 +56,14 @@ class Progress:
             print(f"{self.title}: {self._progress_text()} {self.note}".rstrip(), file=self.stream, flush=True)
 
     def skip(self, steps: int) -> None:
-        """Steps that were done before: they count as done, but say nothing about the time left."""
+        """Count steps from an earlier run as done, without using them to estimate the time left."""
         self.skipped += steps
         self.done += steps
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
     def time_left(self) -> str:
-        """The time left, by what was done since the start; empty before anything was."""
+        """The estimated time left, from the steps since the start; empty before the first step."""
         if self.total is None or self.done == self.skipped:
             return ""
         elapsed = time.monotonic() - self._start
@@ -83,14 +83,14 @@ class Progress:
 
 
 def announce(lines: Iterable[str], *, shown: bool = True, stream: Any = None) -> None:
-    """Lines for people, beside progress bars: on stderr, in a terminal and in a log alike."""
+    """Print lines to stderr, alongside progress bars."""
     if shown:
         for line in lines:
             print(line, file=stream or sys.stderr, flush=True)
 
 
 def _time_left_column(progress: Progress) -> Any:
-    """The time left in a bar. Rich's own forgets steps after 30 seconds, and takes skipped ones for speed."""
+    """The column with the time left. Rich's own forgets steps after 30 seconds and counts skipped steps as speed."""
     from rich.progress import ProgressColumn
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Tables of pages and notebooks, and the same for papers: HTML, CSV, LaTeX."""
+"""Tables as HTML for pages and notebooks, as CSV and as LaTeX."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 from didact.viz.formulas import csv_text
 from didact.viz.html import MAX_NAME_LENGTH, asset, cut, render
 
-PHONE_WIDTH, PAGE_WIDTH = 42, 120  # characters of a line of a table on a phone, and on the widest page
+PHONE_WIDTH, PAGE_WIDTH = 42, 120  # characters per line of a table on a phone and on the widest page
 _TEXT_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
 _MATH_COMMANDS: Final = (
     r"- \times \pm \tau \uparrow \downarrow \blacktriangle \blacktriangledown \star \ddagger ^\circ \leq \geq \to \cdot"
@@ -36,9 +36,9 @@ _LATEX_TABLE: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepacka
 
 @dataclass(frozen=True)
 class Cell:
-    """`look` are classes of the style, `title` is read by pointing at it, `aside` stands behind the text, smaller.
+    """A table cell. `look` has CSS classes, `title` is shown on hover, `aside` follows the text in smaller type.
 
-    Of a text longer than `longest` the end is cut off.
+    A text longer than `longest` is truncated.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def hover(self) -> str:
-        """What is read by pointing at the cell: its title, or a text that was cut off."""
+        """The text shown on hover: the title, or the full text if it is truncated."""
         return cut(self.title or (self.text if len(self.text) > self.longest else ""), 400)
 
     @property
@@ -64,9 +64,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table: the first column names its rows. `groups` are (heading, number of rows) that divide them.
+    """A table whose first column names its rows. `groups` divides the rows by (heading, number of rows).
 
-    `data` is the content as plain records, for CSV; without it the cells are written as they are read.
+    `data` has the content as records for CSV; without it, CSV has the texts of the cells.
     """
 
     name: str
@@ -74,10 +74,10 @@ class Table:
     heads: Sequence[Cell | str]
     rows: Sequence[Sequence[Cell | str]]
     look: str = ""
-    words: Sequence[int] = (0,)  # columns that are read as text; numbers stand right
+    words: Sequence[int] = (0,)  # columns of text; all others are right-aligned numbers
     groups: Sequence[tuple[str, int]] = ()
     data: Sequence[Mapping[str, Any]] = ()
-    keys: int = 1  # columns that name a row: repeated where a terminal splits the table
+    keys: int = 1  # columns that name a row, repeated if a terminal splits the table
 
     @property
     def head_cells(self) -> list[Cell]:
@@ -85,14 +85,14 @@ class Table:
 
     @property
     def bodies(self) -> Iterator[tuple[str, list[list[Cell]]]]:
-        """The rows by group, each group with its heading."""
+        """The rows by group, each with its heading."""
         start = 0
         for heading, count in self.groups or [("", len(self.rows))]:
             yield heading, [self._cells(row) for row in self.rows[start : start + count]]
             start += count
 
     def _cells(self, row: Sequence[Cell | str]) -> list[Cell]:
-        """A row with the look of its columns."""
+        """The cells of a row, with the CSS classes of their columns."""
         cells = [content if isinstance(content, Cell) else Cell(content) for content in row]
         return [
             cell if column in self.words else replace(cell, look=f"number {cell.look}".strip())
@@ -105,25 +105,25 @@ class Table:
 
     @property
     def text_rows(self) -> list[list[str]]:
-        """The rows for a terminal; what stands behind a text is put into brackets."""
+        """The rows for a terminal, with asides in parentheses."""
         rows = map(self._cells, self.rows)
         return [[f"{cell.text} ({cell.aside})" if cell.aside else cell.text for cell in row] for row in rows]
 
     def notebook(self, notes: Sequence[str] = ()) -> str:
-        """The table as a piece of a page that brings its own style, with remarks below it."""
+        """The table and notes below it as an HTML fragment with its own style."""
         style = asset("didact.viz", "grid.css")
         return render("didact.viz", "grid.html.j2", table=self, notes=notes, style=style)
 
     @property
     def hint(self) -> str:
-        """The look of a line that says that the table can be scrolled; empty where it fits a phone."""
+        """The CSS class of a hint that the table scrolls sideways; empty if it fits a phone."""
         rows = list(map(self._cells, self.rows))
         heads = enumerate(self.head_cells)
         width = sum(self._width(n, head, [row[n] for row in rows if n < len(row)]) for n, head in heads)
         return "hint many" if width > PAGE_WIDTH else "hint" if width > PHONE_WIDTH else ""
 
     def _width(self, column: int, head: Cell, cells: Sequence[Cell]) -> int:
-        """About how many characters wide a column is: headings break between the parts of names, numbers never."""
+        """The approximate width of a column in characters. Names break between their parts, numbers never."""
         if column in self.words and self.look != "words":
             texts = [piece for cell in cells for piece in _pieces(cell.text)]
         else:
@@ -150,7 +150,7 @@ class Table:
 
 
 def latex(text: str) -> str:
-    """Escaped for LaTeX; what cannot be printed is left out."""
+    """Escape a text for LaTeX and remove characters that cannot be printed."""
     return "".join(_LATEX.get(character, character) for character in text if character.isprintable())
 
 
@@ -165,5 +165,5 @@ def _latex_cell(cell: Cell) -> str:
 
 
 def _printable(line: Sequence[Any]) -> list[Any]:
-    """A line of a sheet without what cannot be printed."""
+    """A line of CSV cells without characters that cannot be printed."""
     return ["".join(filter(str.isprintable, value)) if isinstance(value, str) else value for value in line]

@@ -1,4 +1,4 @@
-"""Rows in a terminal: texts with their marks, images as coloured blocks."""
+"""Terminal output: texts with marks, and images as coloured blocks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +13,9 @@ _BRIGHTNESS = " .:-=+*#%@"
 
 
 def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
-    """The text with the characters of the spans highlighted, in [brackets] where there is no colour.
+    """The text with these spans highlighted, or in [brackets] without colour.
 
-    Control characters are replaced, never sent to the terminal.
+    Control characters are replaced and never reach the terminal.
     """
     output = Text()
     for piece, is_marked in marked_runs(text, spans):
@@ -28,9 +28,9 @@ def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
 
 
 def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
-    """An image as half blocks, two pixels high, one wide per character. What lies outside the boxes fades.
+    """An image as half-block characters, one pixel wide and two high. Everything outside the boxes is dimmed.
 
-    Where there is no colour, brightness becomes a character and what lies outside the boxes a dot.
+    Without colour, each character stands for a brightness, and everything outside the boxes becomes a dot.
     """
     step = max(1, -(-len(image[0]) // widest))
     height, width = len(image) // step, len(image[0]) // step
@@ -60,7 +60,7 @@ def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: 
 
 
 def visible(character: str) -> str:
-    """The sign itself, or what stands for one that would control the terminal."""
+    """The character itself, or a replacement for a control character."""
     if character.isprintable():
         return character
     return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"

@@ -1,6 +1,6 @@
-"""The coefficients of a learned mix: a layer × head map of attention heads, or a bar for each named member.
+"""The weights of a learned explainer: a layer × head map of attention heads, or one bar per named component.
 
-In the terminal numbers stand on colours, so that they are read without colours too.
+In a terminal, numbers are printed on the colours, so that colours are not needed to read them.
 """
 
 import math
@@ -28,7 +28,7 @@ _HEAD_NAME: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
 @dataclass(frozen=True)
 class WeightsView:
-    """Members and their weights, ready to be drawn. Heads are named "layer.head", both from 0: "3.7"."""
+    """Components and their weights, ready to draw. Attention heads are named "layer.head", from 0: "3.7"."""
 
     names: tuple[str, ...]
     weights: tuple[float, ...]
@@ -37,19 +37,19 @@ class WeightsView:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.weights):
             raise ShapeError(
-                f"A mix has one weight per name: got {len(self.names)} names, {len(self.weights)} weights."
+                f"A chart needs one weight per name, got {len(self.names)} names and {len(self.weights)} weights."
             )
         if not self.names:
-            raise OptionError("A mix without members cannot be shown. Give at least one name with its weight.")
+            raise OptionError("A chart needs at least one component. Pass at least one name with its weight.")
         if len(set(map(printable, self.names))) < len(self.names):
-            raise OptionError(f"Members of a mix need names of their own, and some of {list(self.names)} are the same.")
+            raise OptionError(f"Names of components must be unique, but some of {list(self.names)} are the same.")
         invalid = [name for name, weight in zip(self.names, self.weights, strict=True) if not math.isfinite(weight)]
         if invalid:
-            raise OptionError(f"Weights of a mix are finite numbers; those of {', '.join(invalid)} are not.")
+            raise OptionError(f"Weights must be finite numbers; those of {', '.join(invalid)} are not.")
 
     @cached_property
     def grid(self) -> tuple[tuple[int, ...], tuple[int, ...], Float[np.ndarray, "layer head"]] | None:
-        """Layers, heads and the weight of each pair; None unless the names are all pairs of some layers and heads."""
+        """Layers, heads and a weight per pair; None unless the names are all pairs of some layers and heads."""
         matches = [_HEAD_NAME.fullmatch(name) for name in self.names]
         pairs = [(int(match[1]), int(match[2])) for match in matches if match]
         layers, heads = (tuple(sorted({pair[side] for pair in pairs})) for side in (0, 1))
@@ -62,12 +62,12 @@ class WeightsView:
 
     @property
     def active(self) -> int:
-        """How many weights are above 0."""
+        """The number of weights above 0."""
         return sum(weight > 0 for weight in self.weights)
 
     @property
     def entropy(self) -> float:
-        """In nats, of the absolute weights scaled to sum to one: 0 for one member, log n for n equal ones."""
+        """The entropy in nats of the normalised absolute weights: 0 for one component, log n for n equal ones."""
         absolute = np.abs(np.array(self.weights, dtype=float))
         if not absolute.any():
             return 0.0
@@ -76,7 +76,7 @@ class WeightsView:
 
     @property
     def summary(self) -> str:
-        """How sparse the mix is, in one line."""
+        """The sparsity of the weights in one line."""
         count = len(self.names)
         negative_count = sum(weight < 0 for weight in self.weights)
         negatives = f", {negative_count} below 0" if negative_count else ""
@@ -85,9 +85,9 @@ class WeightsView:
         )
 
     def text(self, *, width: int = 80, colour: bool = True) -> Text:
-        """Heads as a table, a line per layer and as many heads side by side as fit; members as bars, largest first.
+        """Heads as a table with one line per layer, wrapped to `width`; other components as bars, largest first.
 
-        Weights are in percent, "·" is exactly 0 and "~0" is less than 0.05 percent.
+        Weights are in percent. "·" is exactly 0, "~0" is less than 0.05 percent.
         """
         text = Text(no_wrap=True)
         if self.title:
@@ -97,15 +97,15 @@ class WeightsView:
         return text.append("; weights in %, · is exactly 0" if 0 in self.weights else "; weights in %", "dim")
 
     def show(self, *, console: Console | None = None) -> None:
-        """Print it, with colours where the terminal has at least 256 of them."""
+        """Print the weights, with colours if the terminal has at least 256."""
         console = console or Console(highlight=False)
         console.print(self.text(width=console.width, colour=has_colours(console)), soft_wrap=True)
 
     def picture(self, kind: str) -> bytes:
-        """The content of a picture file: png, svg, html (one page that works offline) or json (Vega-Lite).
+        """The content of a picture file: png, svg, html (one offline page) or json (Vega-Lite).
 
-        Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. The darker, the larger;
-        heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
+        Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. Darker is larger; heads
+        with a weight of exactly 0 are blank with a thin border. Other components are bars, largest first.
         """
         check_kind(kind)
         return picture(self.chart(), kind, title=printable(self.title) or "Mix")
@@ -165,7 +165,7 @@ class WeightsView:
         return text
 
     def chart(self) -> "alt.Chart | alt.LayerChart":
-        """As an altair chart."""
+        """The Altair chart."""
         alt = altair()
         note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
         title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)
@@ -206,7 +206,7 @@ class WeightsView:
         )
 
     def _member_chart(self, alt: Any) -> Any:
-        # Numbers of negative weights stand right of zero: left of their bars they would cover the names.
+        # Numbers of negative weights are right of zero: left of their bars they would cover the names.
         rows = [
             {"member": name, "weight": weight, "end": max(weight, 0.0), "written": f"{weight:.3g}"}
             for name, weight in self._ranked()
