@@ -16,7 +16,7 @@ from didact.limits import MAX_BATCH_SIZE, shown
 log = logging.getLogger(__name__)
 
 _TYPE_NAMES: Final = {
-    int: "a whole number", float: "a number", str: "a word", bool: "true or false", type(None): "none", None: "none",
+    int: "an integer", float: "a number", str: "a string", bool: "true or false", type(None): "none", None: "none",
 }  # fmt: skip
 _LIST_TYPES: Final = (list, tuple, set, frozenset, abc.Sequence, abc.Collection, abc.Iterable, abc.Set)
 _MAPPING_TYPES: Final = (dict, abc.Mapping, abc.MutableMapping)
@@ -48,7 +48,7 @@ def check_option_types(options: Mapping[str, Any], function: Callable[..., Any],
     for name, value in options.items():
         annotation = annotations.get(name, Any)
         if not _matches(value, annotation):
-            raise OptionError(f"Option {name!r} of {of} is {_describe(annotation)}, not {value!r}.")
+            raise OptionError(f"Option {name!r} of {of} must be {_describe(annotation)}, got {value!r}.")
     if isinstance(options.get("batch_size"), int) and not 1 <= options["batch_size"] <= MAX_BATCH_SIZE:
         actual = shown(options["batch_size"])
         raise OptionError(f"Option 'batch_size' of {of} must be an integer from 1 to {MAX_BATCH_SIZE:,}, got {actual}.")
@@ -108,9 +108,9 @@ def _describe(annotation: Any) -> str:
     if origin is typing.Literal:
         return " or ".join(map(repr, arguments))
     if (origin or annotation) in _MAPPING_TYPES:
-        return "a mapping, as in {'a': 0.5}"
+        return "a mapping such as {'a': 0.5}"
     if origin is tuple and arguments[-1:] != (...,):
-        return f"a list of {len(arguments)}"
+        return f"a list of {len(arguments)} values"
     if (origin or annotation) in _LIST_TYPES:
-        return "a list, as in [0.1, 0.5]"
+        return "a list such as [0.1, 0.5]"
     return _TYPE_NAMES.get(annotation) or f"a {getattr(annotation, '__name__', annotation)}"

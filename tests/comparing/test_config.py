@@ -68,7 +68,7 @@ BAD = {
     "data_seed": "x",
 }
 WANTED = [
-    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'", "not 7",
+    "'gradient_nrom'", "'samples' of 'lime' must be an integer", "named 'sample'", "no file 'nowhere.parquet'", "not 7",
     "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "got 0", "got 5.5",
     "from 1 to 10,000, got -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
     "temperature needs",
@@ -348,7 +348,7 @@ class TestRetired:
         monkeypatch.setattr(module, "run_config", lambda plan, **_: seen.append(plan))
         CliRunner().invoke(app, ["compare", *FLAGS, "--test", "sign_flip", "--replicates", "9", "--together"])
         assert seen == [CompareConfig.of(GOOD | {"progress": True})]
-        assert "replicates: no longer an option" in caplog.text
+        assert "replicates is no longer an option" in caplog.text
         shown = CliRunner().invoke(app, ["compare", "--help"]).output
         for flag in ("--replicates", "--test ", "--together"):
             assert flag not in shown
@@ -396,7 +396,7 @@ class TestSparing:
             ({"skip_controls": ["trivail"]}, "Did you mean 'trivial'"),
             ({"temperatures": []}, "at least one temperature"),
             ({"temperatures": [0.0]}, "a number above 0, not 0.0"),
-            ({"temperatures": [0.5, 0.5]}, "there twice"),
+            ({"temperatures": [0.5, 0.5]}, "listed twice"),
             ({"temperatures": [float("inf")]}, "a number above 0, not inf"),
         ],
     )

@@ -218,7 +218,7 @@ class TestStudents:
             (nn.Linear, "derives from NativeModel"),
             ("pool/pul", "no strategy named 'pul'. Did you mean 'pull'"),
             ("pool/pull(beat=1)", "Did you mean 'beta'"),
-            ("pool/pull(beta=x)", "'beta' of strategy 'pull' is a number, not 'x'"),
+            ("pool/pull(beta=x)", "'beta' of strategy 'pull' must be a number, got 'x'"),
         ],
     )
     def test_faults(self, student, message, compare):
