@@ -91,7 +91,10 @@ def test_a_class_is_a_method_with_options(plugins):
     assert maps.options["power"] == 2
     np.testing.assert_allclose(maps.scores, [1, 1 / 16, 1 / 16])
     assert didact.explain(subject, ["a good film"], Rarity()).method == "rarity"
-    for text, message in (("power=x", "'power' of 'rarity' must be a number"), ("mode=none", "must be 'all' or 'few', got None")):
+    for text, message in (
+        ("power=x", "'power' of 'rarity' must be a number"),
+        ("mode=none", "must be 'all' or 'few', got None"),
+    ):
         with pytest.raises(OptionError, match=message):
             didact.explain(subject, ["a good film"], f"rarity({text})")
     assert didact.explain(subject, ["a good film"], "gradient_norm").method == "gradient_norm"

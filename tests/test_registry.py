@@ -200,7 +200,7 @@ class TestKindsOfOptions:
             ("mode=c", "Option 'mode' of mine must be 'a' or 'b' or 1, got 'c'."),
             ("shape=[1]", r"Option 'shape' of mine must be a list of 2 values, got \[1\]."),
             ("shape=[1, x]", "must be a list of 2 values"),
-            ("table={'a': 'x'}", "Option 'table' of mine must be a mapping such as {'a': 0.5} or none, got {'a': 'x'}."),
+            ("table={'a': 'x'}", "'table' of mine must be a mapping such as {'a': 0.5} or none, got {'a': 'x'}."),
             ("plain=3", "Option 'plain' of mine must be a mapping"),
             ("shares=0.1", r"Option 'shares' of mine must be a list such as \[0.1, 0.5\], got 0.1."),
             ("rate=none", "Option 'rate' of mine must be a number, got None."),
