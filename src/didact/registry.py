@@ -27,10 +27,7 @@ UNSTATED: Final = "not stated"
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a registry: `target` is the import path, `"package.module:attribute"`.
-
-    Packages subclass it with the metadata that their listings show.
-    """
+    """An entry with its import path `"package.module:attribute"`. Packages subclass it to add metadata."""
 
     target: str
 

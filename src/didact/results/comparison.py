@@ -121,10 +121,7 @@ class Comparison:
         return self._by_arm.get((explainer, *column))
 
     def row(self, explainer: str, student: str | None = None, size: int | None = None) -> GainRow:
-        """The only row of this explainer, or of this explainer with this student and size.
-
-        Raises OptionError if there is no such row, or more than one.
-        """
+        """The row of this explainer, student and size. Raises OptionError unless exactly one row matches."""
         rows = [
             row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)
         ]  # fmt: skip
@@ -202,10 +199,7 @@ class Comparison:
         return self.contrast_arms(first_arm, second_arm)
 
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> WeightsView:
-        """The weights of a learned explainer, mean over seeds, as a layer × head map or as bars.
-
-        Raises OptionError if several students or sizes match, or none.
-        """
+        """The weights of a learned explainer for one student and size, mean over seeds: a layer × head map, or bars."""
         mixes = [
             mix for mix in self.learned
             if mix.explainer == explainer and student in (None, mix.student) and size in (None, mix.size)
@@ -299,10 +293,7 @@ class Comparison:
 
     @classmethod
     def load(cls, folder: Path | str) -> "Comparison":
-        """Read the comparison in the folder of a run, or at a URL. The students' answers are not loaded.
-
-        Raises OptionError if the folder has no finished comparison, and RecordError if it is damaged.
-        """
+        """Read the comparison in the folder of a run, or at a URL, without the students' answers."""
         folder = fetch_run(str(folder)) if is_url(folder) else Path(folder)
         if not folder.is_dir():
             raise OptionError(
