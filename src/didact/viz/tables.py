@@ -58,7 +58,8 @@ class Cell:
         return cut(self.title or (self.text if len(self.text) > self.longest else ""), 400)
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
+        """The text with the aside."""
         return f"{self.text} {self.aside}".strip()
 
 
@@ -127,12 +128,12 @@ class Table:
         if column in self.words and self.look != "words":
             texts = [piece for cell in cells for piece in _pieces(cell.text)]
         else:
-            texts = [cell.whole for cell in cells]
+            texts = [cell.full_text for cell in cells]
         return max(map(len, [*_pieces(head.text), *texts]), default=0) + 2
 
     def csv(self) -> str:
         if not self.data:
-            rows = [[cell.whole for cell in self._cells(row)] for row in self.rows]
+            rows = [[cell.full_text for cell in self._cells(row)] for row in self.rows]
             return csv_text([_printable(line) for line in [self.text_heads, *rows]])
         names = list(dict.fromkeys(name for line in self.data for name in line))
         return csv_text([names, *(_printable([line.get(name) for name in names]) for line in self.data)])
