@@ -75,9 +75,9 @@ def plugins(monkeypatch):
     """Entry points in a registry of ours, gone after the test."""
 
     def add(registry: Registry, *points: Point):
-        for name, value in {"_points": {point.name: point for point in points}}.items():
+        for name, value in {"_entry_points": {point.name: point for point in points}}.items():
             monkeypatch.setitem(registry.__dict__, name, value)
-        for name in ("_plugins", "_named", "_broken"):
+        for name in ("_plugins", "_named_objects", "_broken"):
             monkeypatch.setattr(registry, name, {})
 
     return add
@@ -91,7 +91,10 @@ def test_a_class_is_a_method_with_options(plugins):
     assert maps.options["power"] == 2
     np.testing.assert_allclose(maps.scores, [1, 1 / 16, 1 / 16])
     assert didact.explain(subject, ["a good film"], Rarity()).method == "rarity"
-    for text, message in (("power=x", "'power' of 'rarity' is a number"), ("mode=none", "is 'all' or 'few', not None")):
+    for text, message in (
+        ("power=x", "'power' of 'rarity' must be a number"),
+        ("mode=none", "must be 'all' or 'few', got None"),
+    ):
         with pytest.raises(OptionError, match=message):
             didact.explain(subject, ["a good film"], f"rarity({text})")
     assert didact.explain(subject, ["a good film"], "gradient_norm").method == "gradient_norm"
@@ -124,7 +127,7 @@ def test_an_architecture_has_options_of_its_own(plugins):
     assert len(model.predict(rows())) == 3
     with pytest.raises(OptionError, match="no option of model 'noisy' named 'noize'. Did you mean 'noise'"):
         native_model("noisy(noize=0.5)", **shared)
-    with pytest.raises(OptionError, match="Option 'noise' of model 'noisy' is a number, not 'loud'"):
+    with pytest.raises(OptionError, match="Option 'noise' of model 'noisy' must be a number, got 'loud'"):
         native_model("noisy(noise=loud)", **shared)
     with pytest.raises(OptionError, match="'layers' of 'native' must be at least 1, not 0"):
         native_model("native(layers=0)", **shared)

@@ -1,6 +1,6 @@
-"""Options as fields of a class. The command line, TOML files and keyword arguments are views of these fields.
+"""Options as fields of config classes. The command line, TOML files and keyword arguments are views of these fields.
 
-`Config` is the base class of all of them. `ModelOptions`, `DataOptions` and `TrainingOptions` are groups that commands
+`Config` is the base class. `ModelOptions`, `DataOptions` and `TrainingOptions` are groups of options that commands
 share. The docstring of a field is its help text. To add an option, add a field to the config of its function.
 """
 
@@ -39,7 +39,7 @@ TRUST: Final = "trust_remote_code"
 
 
 class Group(StrEnum):
-    """The panels in which `--help` lists options, in their order, for all commands."""
+    """The panels of `--help`, in the order in which all commands show them."""
 
     GENERAL = "Options"
     MODEL = "Model"
@@ -55,10 +55,10 @@ class Group(StrEnum):
 
 @dataclass(frozen=True)
 class Option:
-    """Where and how the command line shows a field. A field without one is not on the command line.
+    """How the command line shows a field. A field without an `Option` is not on the command line.
 
-    `read` turns the text of a flag into a value (the texts, if the flag is `repeatable`); without it the type of the
-    field decides. `default` replaces the default that the help shows ("-" for none); `flag` replaces `--name`.
+    `read` converts the text of a flag (a list of texts if the flag is `repeatable`) into a value; without it the type
+    of the field decides. `default` replaces the default shown in the help ("-" for none); `flag` replaces `--name`.
     """
 
     group: Group
@@ -78,11 +78,11 @@ C = TypeVar("C", bound="Config")
 
 
 class Config(BaseModel):
-    """The options of one function. An unknown name is answered with the nearest; all faults are reported at once.
+    """The options of one function. A PlanError lists all faults at once, unknown names with the closest matches.
 
-    `KIND` is what an entry is called in messages. `NEEDED` are fields that must be there when a function is called,
-    with what to give; objects may stand in for them. `RENAMED` are former names with the present ones, `RETIRED` former
-    options with their type and the reason why they are ignored: both still work, with a warning.
+    `KIND` is what messages call an entry. `NEEDED` maps required fields to what the caller should pass; objects may
+    replace them. `RENAMED` maps former names to present ones. `RETIRED` maps former options to their type and the
+    reason why they are ignored. Renamed and retired options are still accepted, with a warning.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -91,7 +91,7 @@ class Config(BaseModel):
     RENAMED: ClassVar[Mapping[str, str]] = {}
     RETIRED: ClassVar[Mapping[str, tuple[type, str]]] = {}
 
-    if not TYPE_CHECKING:  # type checkers know the fields as keyword arguments
+    if not TYPE_CHECKING:  # type checkers derive the arguments from the fields
 
         def __init__(self, **entries: Any) -> None:
             faults: list[str] = []
@@ -106,39 +106,43 @@ class Config(BaseModel):
     def of(
         cls: "type[C]", entries: Mapping[str, object], *, objects: Iterable[str] = (), faults: Iterable[str] = ()
     ) -> C:
-        """The config of these entries, complete for a call. `objects` stand in for fields; `faults` are added."""
-        collected: list[str] = []
-        fields = cls.current_entries(entries, collected)
+        """Build a config that is complete for a call.
+
+        `objects` names the required fields that objects replace. `faults` are added to those found here; if there are
+        any, a PlanError lists them.
+        """
+        name_faults: list[str] = []
+        fields = cls.current_entries(entries, name_faults)
         missing = [name for name in cls.NEEDED if name not in fields and name not in objects]
         faults = [*faults, *(f"{name}: missing; give {cls.NEEDED[name]} ({flag_of(name)})." for name in missing)]
         try:
             config = cls(**fields)
         except PlanError as error:
-            raise cls.fault_list([*collected, *error.faults, *faults]) from None
-        if collected or faults:
-            raise cls.fault_list([*collected, *faults])
+            raise cls.fault_list([*name_faults, *error.faults, *faults]) from None
+        if name_faults or faults:
+            raise cls.fault_list([*name_faults, *faults])
         return config
 
     @classmethod
     def fault_list(cls, faults: Sequence[str]) -> PlanError:
-        """The error that lists all faults."""
+        """The PlanError that lists all faults."""
         title = "The plan has" if cls.KIND == "entry of a plan" else "The options have"
         return PlanError(f"{title} {len(faults)} fault{'s' * (len(faults) > 1)}; nothing was loaded:", faults)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """A class inherits the former names of all its bases."""
+        """Inherit the former names of all base classes."""
         cls.RENAMED = {old: new for base in reversed(cls.__mro__) for old, new in getattr(base, "RENAMED", {}).items()}
 
     @classmethod
     def current_entries(
         cls, entries: Mapping[str, object], faults: list[str], *, warns: bool = True
     ) -> dict[str, object]:
-        """The entries under their present names, without those that are None or retired."""
+        """The entries under their present names, without None and retired options. Adds conflicts to `faults`."""
         fields = {name: value for name, value in entries.items() if value is not None}
         for old, new in cls.RENAMED.items():
             if old in fields and new in fields:
-                faults.append(f"{old}: the former name of {new}, and both were given. Give {new} alone.")
+                faults.append(f"{old}: this is the former name of {new}, and both were given. Give only {new}.")
                 del fields[old]
             elif old in fields:
                 fields[new] = fields.pop(old)
@@ -147,15 +151,15 @@ class Config(BaseModel):
         for name in [name for name in cls.RETIRED if name in fields]:
             del fields[name]
             if warns:
-                log.warning("%s: no longer an option, and ignored. %s", name, cls.RETIRED[name][1])
+                log.warning("%s is no longer an option and is ignored. %s", name, cls.RETIRED[name][1])
         return fields
 
     def with_fields(self: C, **changes: Any) -> C:
-        """A copy with some fields changed, which are not checked."""
+        """A copy with these fields changed. The new values are not validated."""
         return self.model_copy(update=changes)
 
     def explicit_fields(self) -> dict[str, object]:
-        """The fields that were given, by name."""
+        """The fields that the caller set, by name."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
     @classmethod
@@ -164,12 +168,12 @@ class Config(BaseModel):
         return cls.model_fields[name].default
 
     def pick(self, *names: str, **renamed: str) -> dict[str, Any]:
-        """Fields as keyword arguments: by their own names, or by others (`rate="learning_rate"`)."""
+        """Fields as keyword arguments, under their own names or under others (`rate="learning_rate"`)."""
         return {name: getattr(self, field) for name, field in [*zip(names, names, strict=True), *renamed.items()]}
 
     @classmethod
     def _faults_of(cls, item: Any) -> list[str]:
-        """What pydantic found wrong with one entry, in our words."""
+        """Translate one pydantic error into messages."""
         name, value, error = str(item["loc"][0]), item["input"], item.get("ctx", {}).get("error")
         if item["type"] == "extra_forbidden":
             return [unknown_entry(cls, name)]
@@ -186,26 +190,31 @@ class Config(BaseModel):
 
 
 def unknown_entry(cls: type[Config], name: str, names: Iterable[str] = (), *, kind: str = "") -> str:
-    """The sentence that answers an entry that does not exist, with the nearest names; without any, all names."""
-    present = list(names or (field for field in cls.model_fields if field not in ("plan", "progress")))
-    former = {old: new for old, new in cls.RENAMED.items() if new in present}
-    near = difflib.get_close_matches(name[:200], [*present, *former], n=3, cutoff=0.6)
-    meant = dict.fromkeys(former.get(other, other) for other in near)
-    hint = f"Did you mean {' or '.join(map(repr, meant))}?" if meant else f"Known: {', '.join(sorted(present))}."
+    """The message for an unknown entry, with the closest names or, if none is close, all names."""
+    field_names = list(names or (field for field in cls.model_fields if field not in ("plan", "progress")))
+    former = {old: new for old, new in cls.RENAMED.items() if new in field_names}
+    matches = difflib.get_close_matches(name[:200], [*field_names, *former], n=3, cutoff=0.6)
+    suggestions = dict.fromkeys(former.get(match, match) for match in matches)
+    hint = (
+        f"Did you mean {' or '.join(map(repr, suggestions))}?"
+        if suggestions
+        else f"Known: {', '.join(sorted(field_names))}."
+    )
     return f"There is no {kind or cls.KIND} named {name!r}. {hint}"
 
 
 def flag_of(name: str) -> str:
+    """The flag of a field: `--batch-size` for `batch_size`."""
     return f"--{name.replace('_', '-')}"
 
 
 def option_of(field: FieldInfo) -> Option | None:
-    """How the command line shows a field; None if it does not."""
+    """The `Option` of a field; None if the field is not on the command line."""
     return next((item for item in field.metadata if isinstance(item, Option)), None)
 
 
 class ModelOptions(Config):
-    """Which model, and how it is loaded."""
+    """Which model to use and how to load it."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"length": "max_length"}
 
@@ -232,7 +241,7 @@ class ModelOptions(Config):
 
 
 class DataOptions(Config):
-    """Which data, and how they are read."""
+    """Which data to use and how to read them."""
 
     data: Annotated[Name, Option(Group.DATA, "DATA")]
     """A file, or a name from `didact data list`."""
@@ -245,7 +254,7 @@ class DataOptions(Config):
 
 
 class TrainingOptions(Config):
-    """How something is trained; None leaves it to what is trained."""
+    """How to train. None keeps the default of whatever is trained."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"rate": "learning_rate"}
 
@@ -258,6 +267,6 @@ class TrainingOptions(Config):
 
     @property
     def training(self) -> dict[str, object]:
-        """The fields that were given."""
+        """The training fields that are not None."""
         values = self.pick("epochs", "batch_size", "learning_rate")
         return {name: value for name, value in values.items() if value is not None}

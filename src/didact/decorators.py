@@ -1,8 +1,8 @@
-"""Decorators that give a class or function of yours a name in this process, as `didact.explainer` and its like.
+"""Decorators that register your class or function under a name: `didact.explainer`, `metric`, `strategy`, `student`.
 
-They set the facts as attributes, the same that an entry point's class states, and enter it in the registry. Other
-processes do not know these names: explanations by such a method and students taught by such a strategy are made in the
-process that knows them. Importing this module imports no torch.
+A decorator sets the metadata as attributes (the same that the class of an entry point has) and adds the name to the
+registry of this process. Other processes do not know the name, so explanations by such a method and students with such
+a strategy are computed in this process. Importing this module does not import torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,17 +23,18 @@ MEASURES: Final = ("faithfulness", "plausibility", "stability")
 NEEDS: Final = ("nothing", "rationales", "predictions", "gradients", "attention")
 
 
-def explainer(name: str, *, kind: str, needs: str, **facts: str) -> Callable[[T], T]:
-    """Name a function `(teacher, batch, target) -> scores`, or a class that derives from `Explainer`.
+def explainer(name: str, *, kind: str, needs: str, **metadata: str) -> Callable[[T], T]:
+    """Register an explainer: a function `(teacher, batch, target) -> scores` or a subclass of `Explainer`.
 
-    `kind` says what the scores are (signed, magnitude, distribution, binary) and `needs` what the teacher must have
-    (nothing, rationales, predictions, gradients, attention). Options are keyword-only arguments, of the function or of
-    the class. More facts are `cost`, `paper`, `ours` and `about`; without `about` the docstring says it.
+    `kind` is the kind of the scores (signed, magnitude, distribution or binary); `needs` is what the teacher must
+    provide (nothing, rationales, predictions, gradients or attention). Keyword-only arguments of the function or class
+    are the options of the method. `metadata` may be `cost`, `paper`, `ours` and `about`; `about` defaults to the first
+    line of the docstring.
     """
-    for word, value, known in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
-        if value not in known:
-            raise OptionError(unknown_name_message(word, str(value), known))
-    return _named(EXPLAINERS, name, {"kind": kind, "needs": needs, **facts})
+    for argument, value, choices in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
+        if value not in choices:
+            raise OptionError(unknown_name_message(argument, str(value), choices))
+    return _registering(EXPLAINERS, name, {"kind": kind, "needs": needs, **metadata})
 
 
 def metric(
@@ -44,47 +45,48 @@ def metric(
     measures: str = "faithfulness",
     needs: Sequence[str] = (),
     paper: str = "your own",
-    **facts: Any,
+    **metadata: Any,
 ) -> Callable[[T], T]:
-    """Name a function `(explained, row) -> number`, or a class of such calls whose options are keyword-only.
+    """Register a metric: a function `(explained, row) -> number`, or a class with such a `__call__`.
 
-    `better` is higher or lower, `bounds` clip the interval, `measures` is faithfulness, plausibility or stability, and
-    `needs` may be teacher, rationale or encoder. More facts are `summary` and `version`.
+    Keyword-only arguments of the class are the options of the metric. `better` is "higher" or "lower", `bounds` clips
+    the interval, `measures` is faithfulness, plausibility or stability, and `needs` may contain teacher, rationale and
+    encoder. `metadata` may be `summary` and `version`.
     """
     if better not in ("higher", "lower"):
-        raise OptionError(f"Is a higher {name} better, or a lower one? Say so: better='higher' (or 'lower').")
+        raise OptionError(f"Is a higher or a lower {name} better? Pass better='higher' or better='lower'.")
     if measures not in MEASURES:
-        raise OptionError(unknown_name_message("aim of a metric", measures, MEASURES))
-    known: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
-    return _named(METRICS, name, known | {"needs": tuple(needs), "paper": paper, **facts})
+        raise OptionError(unknown_name_message("property that a metric measures", measures, MEASURES))
+    required: dict[str, Any] = {"better": better, "bounds": bounds, "measures": measures}
+    return _registering(METRICS, name, required | {"needs": tuple(needs), "paper": paper, **metadata})
 
 
-def strategy(name: str, **facts: str) -> Callable[[T], T]:
-    """Name a class that derives from `Strategy`, so that students are written `same/name(option=value)`.
+def strategy(name: str, **metadata: str) -> Callable[[T], T]:
+    """Register a subclass of `Strategy`. Students with it are written `same/name(option=value)`.
 
-    Facts are `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
+    `metadata` may be `needs` (what the student must provide: nothing, attention or states), `about` and `paper`.
     """
-    return _named(STRATEGIES, name, facts)
+    return _registering(STRATEGIES, name, metadata)
 
 
-def student(name: str, *, tasks: Sequence[str] | None = None, **facts: str) -> Callable[[T], T]:
-    """Name an architecture, a class that derives from `NativeModel`, so that students are written `name(width=64)`.
+def student(name: str, *, tasks: Sequence[str] | None = None, **metadata: str) -> Callable[[T], T]:
+    """Register an architecture, a subclass of `NativeModel`. Students of it are written `name(width=64)`.
 
-    `tasks` are those that it can do (classification, pair and regression). One more fact is `about`.
+    `tasks` are the tasks it supports, by default classification, pair and regression. `metadata` may be `about`.
     """
 
-    def decorate(kind: T) -> T:
-        able: Sequence[str] = getattr(kind, "tasks", TASKS) if tasks is None else tasks
-        MODELS.register(name, kind, {"tasks": tuple(able), **facts})
-        kind.architecture = name  # type: ignore[attr-defined]
-        return kind
+    def decorate(cls: T) -> T:
+        supported: Sequence[str] = getattr(cls, "tasks", TASKS) if tasks is None else tasks
+        MODELS.register(name, cls, {"tasks": tuple(supported), **metadata})
+        cls.architecture = name  # type: ignore[attr-defined]
+        return cls
 
     return decorate
 
 
-def _named(registry: Registry[Any], name: str, facts: dict[str, Any]) -> Callable[[T], T]:
-    def decorate(thing: T) -> T:
-        registry.register(name, thing, facts)
-        return thing
+def _registering(registry: Registry[Any], name: str, metadata: dict[str, Any]) -> Callable[[T], T]:
+    def decorate(obj: T) -> T:
+        registry.register(name, obj, metadata)
+        return obj
 
     return decorate

@@ -1,42 +1,42 @@
-"""The one family of errors. Each says what was asked, what stands in the way, and what to do next.
+"""Exceptions of didact. Each message says what was requested, what prevents it and what to do next.
 
-Every child is also a builtin, so that callers who know nothing of didact catch what they expect. Children of
-`RequestError` are the caller's to mend (the command line exits with 2); all others mean that work failed (exit 1).
+Every exception also derives from a built-in one, so that callers can catch it without knowing didact. A `RequestError`
+is for the caller to fix (the command line exits with 2). Any other means that work failed (exit status 1).
 """
 
 from collections.abc import Sequence
 
 
 class DidactError(Exception):
-    """Anything didact raises on purpose."""
+    """Base class of all exceptions that didact raises on purpose."""
 
 
 class RequestError(DidactError):
-    """What was asked cannot be done as asked."""
+    """The request cannot be carried out as given."""
 
 
 class UnknownNameError(RequestError, LookupError):
-    """A name that no registry knows."""
+    """A name is not in its registry."""
 
 
 class OptionError(RequestError, ValueError):
-    """An option that does not exist, or a value it cannot take."""
+    """An option does not exist or cannot take this value."""
 
 
 class UnsupportedError(RequestError, RuntimeError):
-    """A sensible request that this model, task or method cannot serve."""
+    """This model, task or method does not support the request."""
 
 
 class ShapeError(RequestError, ValueError):
-    """Values whose shapes do not belong together."""
+    """Shapes of values do not match."""
 
 
 class MissingExtraError(RequestError, ImportError):
-    """A package of an optional extra is needed and not installed."""
+    """A package from an optional extra is required but not installed."""
 
 
 class DataError(RequestError, ValueError):
-    """Rows that cannot be read. Lists the first ten faults together; nothing is half loaded."""
+    """Rows cannot be read. The message lists the first ten faults; nothing was loaded."""
 
     SHOWN = 10
 
@@ -51,7 +51,7 @@ class DataError(RequestError, ValueError):
 
 
 class PlanError(RequestError, ValueError):
-    """A plan that cannot be carried out. Lists all its faults at once."""
+    """A plan or config is invalid. The message lists all faults at once."""
 
     def __init__(self, summary: str, faults: Sequence[str] = ()) -> None:
         self.faults = tuple(faults)
@@ -59,27 +59,27 @@ class PlanError(RequestError, ValueError):
 
 
 class RecordError(DidactError, RuntimeError):
-    """A record on disk is damaged, or cannot be written."""
+    """A record on disk is damaged or cannot be written."""
 
 
 class TrainingError(DidactError, RuntimeError):
-    """Training went wrong: a loss that is not a number, a model that cannot learn the task."""
+    """Training failed: the loss is not a number, or the model does not learn the task."""
 
 
 class ContractError(DidactError, AssertionError):
-    """An explainer that breaks a promise all explainers make."""
+    """An explainer violates the contract of all explainers."""
 
 
 class ExplanationWarning(UserWarning):
-    """Scores were computed and should not be relied on as they are. The message says why and what helps."""
+    """Scores were computed but are not reliable as they are. The message says why and what to do."""
 
 
 def error_name(error: DidactError) -> str:
-    """The name of the error's nearest kind among those of this module: what another process can raise again."""
-    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == __name__)
+    """The name of the error's closest base class in this module, from which another process can raise it again."""
+    return next(base.__name__ for base in type(error).__mro__ if base.__module__ == __name__)
 
 
-def error_from_name(kind: str, message: str) -> DidactError:
-    """The error that `kind_of` named in another process."""
-    found: DidactError = globals()[kind](message)
-    return found
+def error_from_name(name: str, message: str) -> DidactError:
+    """The error whose class `error_name` named in another process."""
+    error: DidactError = globals()[name](message)
+    return error

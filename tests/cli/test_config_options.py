@@ -69,7 +69,7 @@ def test_a_text_that_is_not_a_number_is_told_with_the_rest():
     assert isinstance(told, PlanError)
     assert told.faults == (
         "--batch-size: must be an integer from 1 to 1,000,000, got 'many'.",
-        "--seed: a seed is a whole number from 0 to 2^31, not 'x'.",
+        "--seed: a seed must be an integer from 0 to 2^31 - 1, got 'x'.",
         "--rows: must be an integer from 1 to 10,000,000, got 0.",
     )
     plain = invoke(

@@ -214,7 +214,7 @@ def made_with(place, out, typed):
 
 @pytest.mark.parametrize(("kind", "people", "answer"), [
     ("simulation", 12, "To detect a difference of 10.0 % with a power of 80 %, ask "),
-    ("simulation", 4, "How many people a difference of 10.0 % takes cannot be said: "),
+    ("simulation", 4, "The number of people needed to detect a difference of 10.0 % is unknown: "),
     ("ranking", 4, "To detect a difference of 0.10 with a power of 80 %, ask "),
 ])  # fmt: skip
 def test_analyze_answers_about_a_difference_at_80_columns(tmp_path, monkeypatch, kind, people, answer):

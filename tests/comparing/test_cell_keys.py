@@ -34,6 +34,6 @@ def test_seeds_that_were_to_be_trained_together_are_trained_one_by_one(compare, 
     compare(out=tmp_path / "plain", **small)
     assert not caplog.text
     compare(out=tmp_path / "run", together=True, **small)
-    assert "together: no longer an option" in caplog.text
+    assert "together is no longer an option" in caplog.text
     for name in ("results.parquet", "comparison.json", "plan.toml"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()

@@ -86,11 +86,11 @@ class TestNumbers:
         first, second = ("human", "same/attention", 12), ("random", "same/attention", 12)
         gain = np.mean([found["human", seed] - found["random", seed] for seed in (0, 1)])
         assert result.contrast(first, second).difference == pytest.approx(gain)
-        with pytest.raises(OptionError, match="There are no answers of") as caught:
+        with pytest.raises(OptionError, match="There is no arm") as caught:
             result.contrast(("", "", 0), second)
         assert "('', '', 0), (" not in str(caught.value).partition("known are")[2]
         assert result.contrast("human", "random") == result.contrast(first, second)
-        with pytest.raises(OptionError, match="0 rows are of 'humans'.*Explainers: .*human"):
+        with pytest.raises(OptionError, match="0 rows match 'humans'.*Explainers: .*human"):
             result.contrast("humans", "random")
 
     def test_seeds_that_failed_in_one_arm_are_left_out_of_the_pair(self):
@@ -208,7 +208,7 @@ class TestPlaces:
         first, second = ("human", "same/attention", 8), ("random", "same/attention", 8)
         assert loaded.contrast(first, second) == result.contrast(first, second)
         assert len(loaded.contrasts.entries) == 2 * 15  # every two of six arms in two columns
-        with pytest.raises(OptionError, match="Give the same comparison again"):
+        with pytest.raises(OptionError, match="Run the same comparison again"):
             loaded.contrast(first, ("random", "same/attention", 12))
 
     def test_a_folder_of_before_has_no_contrasts_and_claims_nothing(self, result, tmp_path):
@@ -219,12 +219,12 @@ class TestPlaces:
         (tmp_path / "comparison.json").write_text(json.dumps(document))
         loaded = Comparison.load(tmp_path)
         text = loaded.table()
-        assert "holds no contrasts" in text
+        assert "stored no contrasts" in text
         loaded.save(tmp_path / "again" / "comparison.json")
         assert Comparison.load(tmp_path / "again").table() == text
         assert "Run the same comparison again to add them: nothing is trained twice." in text.replace("\n", " ")
         assert not any("▲" in line or "▼" in line for line in text.splitlines() if line.split()[:1] != ["▲"])
-        with pytest.raises(OptionError, match="Give the same comparison again"):
+        with pytest.raises(OptionError, match="Run the same comparison again"):
             loaded.contrast(("human", "same/attention", 8), ("random", "same/attention", 8))
 
     @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ class TestPlaces:
         assert reason in text
 
     def test_a_folder_without_one(self, tmp_path):
-        with pytest.raises(OptionError, match="holds no finished comparison"):
+        with pytest.raises(OptionError, match="has no finished comparison"):
             Comparison.load(tmp_path)
         (tmp_path / "comparison.json").write_text("{}")
         with pytest.raises(RecordError, match="is damaged"):
@@ -245,9 +245,9 @@ class TestPlaces:
 
     def test_one_row(self, result):
         assert result.row(LIME, size=8)["explainer"] == LIME
-        with pytest.raises(OptionError, match="2 rows are of"):
+        with pytest.raises(OptionError, match="2 rows match"):
             result.row(LIME)
-        with pytest.raises(OptionError, match="0 rows are of 'lime'"):
+        with pytest.raises(OptionError, match="0 rows match 'lime'"):
             result.row("lime")
 
     def test_ranking_and_agreement(self, result):
@@ -335,7 +335,7 @@ class TestTable:
         text = found.table()
         assert "without intervals" in text
         assert "▲" not in text
-        assert "chance alone may have made this ranking" in text
+        assert "this ranking may be due to chance" in text
 
     def test_says_nothing_of_few_seeds_where_there_are_enough(self):
         assert "°" not in comparison(row("none", None, None, None), row("lime", 0.1, 0.0, 0.2)).table()

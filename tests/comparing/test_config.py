@@ -68,13 +68,13 @@ BAD = {
     "data_seed": "x",
 }
 WANTED = [
-    "'gradient_nrom'", "'samples' of 'lime' is a whole number", "named 'sample'", "no file 'nowhere.parquet'",
+    "'gradient_nrom'", "'samples' of 'lime' must be an integer", "named 'sample'", "no file 'nowhere.parquet'",
     "must be given by its name, got 7",
     "'attentoin'", "'k' is a share", "named 'nativ'", "'rmsprop' in", "got 0", "got 5.5",
     "from 1 to 10,000, got -1", "entry of a plan named 'sede'", "named 'betta'", "'beta'",
     "temperature must be a list",
     "k must be finite", "named 'epoch'", "learning_rate: must be a number above 0", "'planted/sentimant'",
-    "true or false is wanted, not 'yes'", "threads: must be an integer from 1", "data_seed: a seed", "model: missing",
+    "must be true or false, got 'yes'", "threads: must be an integer from 1", "data_seed: a seed", "model: missing",
 ]  # fmt: skip
 
 
@@ -135,10 +135,10 @@ class TestFaults:
             ({"seeds": []}, "at least one seed"),
             ({"test_rows": 1}, "test_rows: an interval needs at least 2 test rows"),
             ({"students": []}, "students: name at least one"),
-            ({"explainers": "gradient_norm"}, "a list of explainers is wanted"),
-            ({"explainers": ["lime", "lime()"]}, "lime is there twice"),
-            ({"seeds": [1, 1]}, "1 is there twice"),
-            ({"seeds": [True]}, "a seed is a whole number"),
+            ({"explainers": "gradient_norm"}, "must be a list of explainers"),
+            ({"explainers": ["lime", "lime()"]}, "lime is listed twice"),
+            ({"seeds": [1, 1]}, "1 is listed twice"),
+            ({"seeds": [True]}, "a seed must be an integer"),
             ({"search_space": {"beta": []}}, "beta must be a list"),
             (
                 {"search_space": {"k": [0.1]}, "students": ["same/alignment"]},
@@ -153,7 +153,7 @@ class TestFaults:
             ({"explainers": ["gradient_norm(precision=bfloat16)"]}, "gradient_norm"),
             ({"device": "meta"}, "device: Device 'meta'"),
             ({"max_length": 0}, "max_length: must be an integer from 1 to 1,000,000, got 0"),
-            ({"model": ""}, "model: a name is wanted"),
+            ({"model": ""}, "model: must be a name"),
             ({"engine": "rey"}, "engine: There is no engine named 'rey'. Did you mean 'ray'? Known: local, ray."),
             ({"out": "\0"}, "out: must be the path of a folder or a URL"),
             ({"workers": -1}, "workers: must be an integer from 0"),
@@ -320,7 +320,7 @@ class TestFormerNames:
         assert f"--{old.replace('_', '-')} " not in CliRunner().invoke(app, ["compare", "--help"]).output
 
     def test_both_names_at_once_are_a_fault(self):
-        with pytest.raises(PlanError, match="sizes: the former name of train_sizes, and both were given"):
+        with pytest.raises(PlanError, match="sizes: this is the former name of train_sizes, and both were given"):
             CompareConfig.of(GOOD | {"sizes": [3]})
 
     def test_a_flag_wins_over_the_former_name_in_a_file(self, tmp_path):
@@ -336,7 +336,7 @@ class TestRetired:
         found = CompareConfig.of(GOOD | {"test": "sign_flip", "replicates": 100})
         assert found == CompareConfig.of(GOOD)
         for name in ("test", "replicates"):
-            assert f"{name}: no longer an option, and ignored. Intervals" in caplog.text
+            assert f"{name} is no longer an option and is ignored. Intervals" in caplog.text
         assert "replicates" not in found.to_toml()
         assert "together" not in caplog.text
 
@@ -344,7 +344,7 @@ class TestRetired:
     def test_seeds_that_were_to_be_trained_together(self, caplog, value):
         found = CompareConfig.of(GOOD | {"together": value})
         assert found == CompareConfig.of(GOOD)
-        assert "together: no longer an option, and ignored. Every seed" in caplog.text
+        assert "together is no longer an option and is ignored. Every seed" in caplog.text
         assert "together" not in found.to_toml()
 
     def test_flags_are_accepted_but_not_shown(self, monkeypatch, caplog):
@@ -352,7 +352,7 @@ class TestRetired:
         monkeypatch.setattr(module, "run_config", lambda plan, **_: seen.append(plan))
         CliRunner().invoke(app, ["compare", *FLAGS, "--test", "sign_flip", "--replicates", "9", "--together"])
         assert seen == [CompareConfig.of(GOOD | {"progress": True})]
-        assert "replicates: no longer an option" in caplog.text
+        assert "replicates is no longer an option" in caplog.text
         shown = CliRunner().invoke(app, ["compare", "--help"]).output
         for flag in ("--replicates", "--test ", "--together"):
             assert flag not in shown
@@ -400,7 +400,7 @@ class TestSparing:
             ({"skip_controls": ["trivail"]}, "Did you mean 'trivial'"),
             ({"temperatures": []}, "at least one temperature"),
             ({"temperatures": [0.0]}, "a finite number > 0, got 0.0"),
-            ({"temperatures": [0.5, 0.5]}, "there twice"),
+            ({"temperatures": [0.5, 0.5]}, "listed twice"),
             ({"temperatures": [float("inf")]}, "a finite number > 0, got inf"),
         ],
     )

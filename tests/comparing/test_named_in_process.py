@@ -105,12 +105,12 @@ class TestExplainer:
     @pytest.mark.parametrize(
         ("name", "facts", "message"),
         [
-            ("lime", {}, "The explainer 'lime' exists already, one of didact's own"),
-            ("smat", {}, "'smat' exists already"),
-            ("my method", {}, "Names are made of letters, digits and _, and explainer 'my method' is not"),
+            ("lime", {}, "The explainer 'lime' already exists, part of didact"),
+            ("smat", {}, "'smat' already exists"),
+            ("my method", {}, "A name consists of letters, digits and _, unlike explainer 'my method'"),
             ("mine", {"kind": "sgned"}, "no kind named 'sgned'. Did you mean 'signed'"),
             ("mine", {"needs": "gradient"}, "Did you mean 'gradients'"),
-            ("mine", {"papr": "x"}, "no fact about explainer 'mine' named 'papr'. Did you mean 'paper'"),
+            ("mine", {"papr": "x"}, "no attribute of explainer 'mine' named 'papr'. Did you mean 'paper'"),
         ],
     )
     def test_faults(self, name, facts, message):
@@ -122,9 +122,9 @@ class TestExplainer:
         decorate = didact.explainer("lengths", kind="magnitude", needs="nothing")
         decorate(lengths)
         decorate(lengths)
-        with pytest.raises(OptionError, match="'lengths' exists already, .*:lengths. Give yours another name"):
+        with pytest.raises(OptionError, match="'lengths' already exists, .*:lengths. Choose another name for yours"):
             decorate(shout)
-        with pytest.raises(OptionError, match="Only a class or a function can be named as explainer"):
+        with pytest.raises(OptionError, match="Only a class or a function can be registered as explainer"):
             decorate(3)
 
     def test_an_unknown_name_suggests_it(self):
@@ -218,7 +218,7 @@ class TestStudents:
             (nn.Linear, "derives from NativeModel"),
             ("pool/pul", "no strategy named 'pul'. Did you mean 'pull'"),
             ("pool/pull(beat=1)", "Did you mean 'beta'"),
-            ("pool/pull(beta=x)", "'beta' of strategy 'pull' is a number, not 'x'"),
+            ("pool/pull(beta=x)", "'beta' of strategy 'pull' must be a number, got 'x'"),
         ],
     )
     def test_faults(self, student, message, compare):
@@ -310,13 +310,13 @@ class TestSource:
             def load(self):
                 return lengths
 
-        monkeypatch.setitem(EXPLAINERS.__dict__, "_points", {"lengths": Point()})
-        for name in ("_plugins", "_named", "_broken"):
+        monkeypatch.setitem(EXPLAINERS.__dict__, "_entry_points", {"lengths": Point()})
+        for name in ("_plugins", "_named_objects", "_broken"):
             monkeypatch.setattr(EXPLAINERS, name, {})
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
         assert build_explainer("lengths").is_reproducible
         assert EXPLAINERS["lengths"].kind == "magnitude"
-        with pytest.raises(OptionError, match="one of another package"):
+        with pytest.raises(OptionError, match="from another package"):
             didact.explainer("lengths", kind="magnitude", needs="nothing")(shout)
 
 
@@ -327,7 +327,7 @@ def test_a_broken_package_can_still_be_told(monkeypatch):
         def load(self):
             raise ImportError("no numba")
 
-    monkeypatch.setitem(EXPLAINERS.__dict__, "_points", {"broken": Point()})
+    monkeypatch.setitem(EXPLAINERS.__dict__, "_entry_points", {"broken": Point()})
     with pytest.raises(UnsupportedError, match="no numba"):
         EXPLAINERS["broken"]
     EXPLAINERS._broken.clear()

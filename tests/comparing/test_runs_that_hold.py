@@ -223,9 +223,9 @@ for call, args, options in calls:
 TOLD = (
     *(["workers: must be an integer from 0"] * 4), "recheck: must be an integer from 0",
     *(["out: must be the path of a folder"] * 3), "plan must be the path of a TOML file", "no engine named 'nope'",
-    "base: no student starts from 'nope'", "at most 10,000 seeds", "seeds: a list of seeds is wanted",
+    "base: no student starts from 'nope'", "at most 10,000 seeds", "seeds: must be a list of seeds",
     *(["eval_rows: must be an integer from 0"] * 2), "threads: must be an integer from 1",
-    "trust_remote_code: true or false is wanted", *(["seed must be an integer"] * 4),
+    "trust_remote_code: must be true or false", *(["seed must be an integer"] * 4),
 )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def entry_point_groups():
 def forget_plugins(*registries):
     """Look for entry points again."""
     for registry in registries:
-        registry.__dict__.pop("_points", None)
+        registry.__dict__.pop("_entry_points", None)
         for known in (registry._plugins, registry._named, registry._broken):
             known.clear()
 

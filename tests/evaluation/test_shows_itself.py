@@ -153,7 +153,7 @@ class TestComparison:
         assert 'class="number above"' in page
         assert "-10.0 [-15.0, -5.0] ▼°" in page
         assert 'class="number below"' in page
-        assert "no cell of it ended well" in page
+        assert "all runs failed" in page
 
     def test_everything_is_escaped(self, compare):
         result = compare()

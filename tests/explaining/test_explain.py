@@ -588,16 +588,16 @@ class TestOptionsThatMustNotPassSilently:
     @pytest.mark.parametrize(
         ("method", "options", "message"),
         [
-            ("lime(samples=many)", {}, "'samples' of 'lime' is a whole number, not 'many'"),
-            ("lime", {"samples": 20.5}, "whole number"),
-            ("lime", {"kernel_width": "x"}, "'kernel_width' of 'lime' is a number"),
-            ("layer_conductance", {"steps": 2.5}, "whole number"),
-            ("integrated_gradients", {"steps": True}, "whole number or a word"),
+            ("lime(samples=many)", {}, "'samples' of 'lime' must be an integer, got 'many'"),
+            ("lime", {"samples": 20.5}, "must be an integer"),
+            ("lime", {"kernel_width": "x"}, "'kernel_width' of 'lime' must be a number"),
+            ("layer_conductance", {"steps": 2.5}, "must be an integer"),
+            ("integrated_gradients", {"steps": True}, "an integer or a string"),
             ("integrated_gradients(batch_size=0)", {}, "from 1 to 1,000,000"),
             ("lime", {"batch_size": 0}, "from 1 to 1,000,000"),
-            ("attention_all", {"temperature": "hot"}, "is a number"),
+            ("attention_all", {"temperature": "hot"}, "must be a number"),
             ("lime", {"special": "no"}, "true or false"),
-            ("lime", {"normalise": None}, "is a word"),
+            ("lime", {"normalise": None}, "must be a string"),
             ("lime(seed=5)", {"seed": 3}, "is set twice"),
         ],
     )

@@ -31,7 +31,7 @@ def explain(request):
 
 def check_refused(path, reason, explain, *arguments, **options):
     before = path.read_bytes()
-    with pytest.raises(OptionError, match=f"{re.escape(str(path))} holds other explanations.*{reason}.*{ADVICE}"):
+    with pytest.raises(OptionError, match=f"{re.escape(str(path))} contains other explanations.*{reason}.*{ADVICE}"):
         explain(*arguments, out=path, **options)
     assert path.read_bytes() == before
     explain(*arguments, out=path, overwrite=True, **options)
@@ -84,7 +84,7 @@ def test_a_function_that_answers_otherwise_needs_leave(explain, tmp_path):
 def test_a_method_passed_as_an_object_needs_leave(model, explain, tmp_path):
     path = tmp_path / "maps.parquet"
     explain(model, TEXTS, Random(), out=path)
-    with pytest.raises(OptionError, match=f"method 'random' was passed as an object, and may have changed.*{ADVICE}"):
+    with pytest.raises(OptionError, match=f"method 'random' was passed as an object and may have changed.*{ADVICE}"):
         explain(model, TEXTS, Random(), out=path)
     explain(model, TEXTS, Random(), out=path, overwrite=True)
 

@@ -332,7 +332,7 @@ def test_long_rows_stay_small():
         ("kendall(k=2)", OptionError, "no option of kendall named 'k'"),
         ("top_overlap(k=0)", OptionError, "k must be"),
         ("top_overlap(k=1.5)", OptionError, "k must be"),
-        ("top_overlap(k=many)", OptionError, "is a number, not 'many'"),
+        ("top_overlap(k=many)", OptionError, "must be a number, got 'many'"),
         ("top_tau(p=2)", OptionError, "between 0 and 1, got 2"),
     ],
 )

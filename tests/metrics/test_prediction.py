@@ -165,7 +165,7 @@ class TestRefused:
         ("measure", "message"),
         [
             ("prediction(k=0)", "k must be"),
-            ("prediction(k=half)", "'k' of prediction is a number"),
+            ("prediction(k=half)", "'k' of prediction must be a number"),
             ("prediction(replace=burn)", "'replace' of prediction must be one of mask, delete, pad, zero, got 'burn'"),
             ("prediction(p=1)", "no option of prediction named 'p'"),
         ],

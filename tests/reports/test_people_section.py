@@ -79,8 +79,8 @@ def test_numbers_are_the_analysis(kind, studies, tmp_path):
         ends = [f"{scale * row[name]:+.{digits}f}" for name in ("low", "high", "sure_low", "sure_high")]
         assert [*line[3].split(" to "), *line[4].split(" to ")] == [minus(one) for one in ends]
         assert line[5] == ("yes" if row["is_sure"] else "among these people" if row["is_sure_here"] else "no")
-    assert len(table(found, "everybody")) == 1 + 6
-    assert len(table(found, "to tell a difference")) == 1 + len(document["power"]["rows"])
+    assert len(table(found, "everyone")) == 1 + 6
+    assert len(table(found, "to detect a difference")) == 1 + len(document["power"]["rows"])
     assert not any(word in found.text.split() for word in ("nan", "None", "inf"))
 
 
@@ -125,12 +125,12 @@ def test_in_the_report_of_a_run(studies, tmp_path):
     assert not {"people", "people-2"} & {part.id for part in report_sections(Comparison.load(folder))}
     done = CliRunner().invoke(app, ["report", str(folder), "--study", str(tmp_path)])
     assert isinstance(done.exception, OptionError)
-    with pytest.raises(OptionError, match="was not analysed yet"):
+    with pytest.raises(OptionError, match="is not analysed yet"):
         didact.report(folder, studies=[tmp_path])
 
 
 def test_not_analysed(tmp_path):
-    with pytest.raises(OptionError, match="was not analysed yet. Run `didact study analyze"):
+    with pytest.raises(OptionError, match="is not analysed yet. Run `didact study analyze"):
         StudyAnalysis.load(tmp_path)
     with pytest.raises(OptionError, match="There is no folder"):
         StudyAnalysis.load(tmp_path / "nowhere")

@@ -55,14 +55,14 @@ class TestRows:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "pair"}, "Only questions and passages .* not task 'pair'"),
-        ({"alignments": PAIRS[:2]}, "3 rows need alignments for 3, not 2"),
-        ({"alignments": ((((0, 0, 19), (1, 0, 1)),), (), ())}, "row 'r0' lies outside its texts"),
-        ({"alignments": ((((0, 0, 1), (1, 0, 6)),), (), ())}, "row 'r0' lies outside its texts"),
-        ({"alignments": ((), (((0, 0, 1), (1, 0, 0)),), ())}, "row 'r1' lies outside its texts"),
-        ({"alignments": ((((0, -1, 1), (1, 0, 1)),), (), ())}, "lies outside"),
-        ({"alignments": ((((0, 3, 1), (1, 0, 1)),), (), ())}, "lies outside"),
-        ({"alignments": ((((1, 0, 1), (0, 0, 1)),), (), ())}, "first span is of the question"),
+        ({"task": "pair"}, "Only task 'reading' has aligned spans .* not task 'pair'"),
+        ({"alignments": PAIRS[:2]}, "3 rows need 3 sets of alignments, got 2"),
+        ({"alignments": ((((0, 0, 19), (1, 0, 1)),), (), ())}, "row 'r0' is outside its texts"),
+        ({"alignments": ((((0, 0, 1), (1, 0, 6)),), (), ())}, "row 'r0' is outside its texts"),
+        ({"alignments": ((), (((0, 0, 1), (1, 0, 0)),), ())}, "row 'r1' is outside its texts"),
+        ({"alignments": ((((0, -1, 1), (1, 0, 1)),), (), ())}, "is outside"),
+        ({"alignments": ((((0, 3, 1), (1, 0, 1)),), (), ())}, "is outside"),
+        ({"alignments": ((((1, 0, 1), (0, 0, 1)),), (), ())}, "first span must be .* in the question"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, message):

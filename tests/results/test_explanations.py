@@ -143,7 +143,7 @@ class TestRows:
         assert maps()[::-1].ids == ("r2", "r1", "r0")
         assert len(maps()[5:]) == 0
         assert pictures()[1:].images[0][0, 0, 0] == 40
-        with pytest.raises(ShapeError, match="mask over 3 rows"):
+        with pytest.raises(ShapeError, match="mask for 3 rows"):
             maps().select(np.array([True]))
         with pytest.raises(IndexError):
             maps().select([3])
@@ -156,7 +156,7 @@ class TestRows:
         assert Explanations.joined([pictures(), replace(pictures(), images=None)]).images is None
 
     def test_only_what_belongs_together_is_joined(self):
-        with pytest.raises(ShapeError, match="options is .*200.* here and .*100.* there"):
+        with pytest.raises(ShapeError, match="differ in options: .*200.* and .*100"):
             Explanations.joined([maps(), maps(options={"samples": 100})])
         with pytest.raises(ShapeError, match="fingerprints"):
             Explanations.joined([maps(), maps(fingerprints={})])
@@ -182,17 +182,17 @@ class TestChecks:
         [
             ({"kind": "sign"}, "no kind named 'sign'. Did you mean 'signed'"),
             ({"task": "generation"}, "no task named 'generation'"),
-            ({"options": {"x": object()}}, "cannot be written as JSON"),
-            ({"options": {"x": NOT_A_NUMBER}}, "cannot be written as JSON"),
-            ({"targets": ("yes",)}, r"need targets of shape \(3,\), not \(1,\)"),
+            ({"options": {"x": object()}}, "cannot be stored as JSON"),
+            ({"options": {"x": NOT_A_NUMBER}}, "cannot be stored as JSON"),
+            ({"targets": ("yes",)}, r"need targets of shape \(3,\), got \(1,\)"),
             ({"scores": SCORES[1:]}, "need scores of shape"),
             ({"offsets": np.zeros((14, 4), dtype=np.int64)}, r"need offsets of shape \(14, 2\)"),
             ({"residuals": np.zeros(2)}, "need residuals of shape"),
-            ({"bounds": np.array([0, 12, 10, 14])}, "Bounds must rise from 0 to the 14 units"),
-            ({"bounds": np.array([0, 10, 10, 13])}, "Bounds must rise"),
-            ({"texts": (("short", "So-so"), ("", ""), ("good good", "x"))}, "'##believ' of row 'r0' lies outside"),
-            ({"texts": (("Unbelievably good.",), ("", ""), ("good good", "x"))}, "'so' of row 'r0' lies outside"),
-            ({"segments": np.full(14, -2)}, "lies outside"),
+            ({"bounds": np.array([0, 12, 10, 14])}, "Bounds must increase from 0 to 14, the number of units"),
+            ({"bounds": np.array([0, 10, 10, 13])}, "Bounds must increase"),
+            ({"texts": (("short", "So-so"), ("", ""), ("good good", "x"))}, "'##believ' of row 'r0' is outside"),
+            ({"texts": (("Unbelievably good.",), ("", ""), ("good good", "x"))}, "'so' of row 'r0' is outside"),
+            ({"segments": np.full(14, -2)}, "is outside"),
             ({"images": (np.zeros((2, 2, 3), dtype=np.uint8),)}, "3 rows need 3 images"),
             ({"scores": np.where(SCORES == 2, np.inf, SCORES)}, "must be finite.*\n.*row 'r0', unit 'good': inf"),
             ({"kind": "magnitude", "scores": SCORES}, "finite and not negative"),
@@ -256,7 +256,7 @@ class TestTop:
         assert "Unbelievably" in [word for word, _ in words]
         assert "Unbelievably" not in [piece for piece, _ in pieces]
         assert len(pieces) == 10 > len(words)
-        with pytest.raises(OptionError, match="'level' is 'word' .* or 'token' .*, not 'sentence'"):
+        with pytest.raises(OptionError, match="'level' must be 'word' .* or 'token' .*, got 'sentence'"):
             maps().top(1, level="sentence")
 
 
@@ -532,14 +532,14 @@ class TestFiles:
 
     def test_newer_files_ask_for_a_newer_didact(self, tmp_path):
         self.rewritten(tmp_path / "maps", format=3)
-        with pytest.raises(RecordError, match=r"newer didact \(format 3, this one reads 2\). Update didact"):
+        with pytest.raises(RecordError, match=r"newer didact \(format 3; this one reads up to 2\). Update didact"):
             Explanations.load(tmp_path / "maps")
 
     def test_foreign_and_missing_files(self, tmp_path):
         import pandas
 
         pandas.DataFrame({"id": ["a"]}).to_parquet(tmp_path / "table")
-        with pytest.raises(RecordError, match="holds a table, but no explanations"):
+        with pytest.raises(RecordError, match="has a table but no explanations"):
             Explanations.load(tmp_path / "table")
         with pytest.raises(OptionError, match="There is no file .*nowhere"):
             Explanations.load(tmp_path / "nowhere")
@@ -567,7 +567,7 @@ class TestFiles:
         assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
     def test_half_a_character_is_a_clear_error(self, tmp_path):
-        with pytest.raises(DataError, match="half a character"):
+        with pytest.raises(DataError, match="incomplete character"):
             maps(predictions=("\ud800", "", "")).save(tmp_path / "maps")
         assert list(tmp_path.iterdir()) == []
 
@@ -588,10 +588,10 @@ class TestShown:
         assert "r2" not in shown
         assert "[good +2]" in shown
         assert "first" in shown
-        assert "… and 2 more rows: maps[1:].show()" in shown
+        assert "… and 2 more rows: explanations[1:].show()" in shown
         maps()[2].show()
         assert "[x +1e+17]" in capsys.readouterr().out
-        with pytest.raises(OptionError, match="At least one row"):
+        with pytest.raises(OptionError, match="rows must be at least 1"):
             maps().show(rows=0)
 
     def test_whole_words_unless_asked_otherwise(self, capsys, tmp_path):
@@ -621,7 +621,7 @@ class TestShown:
         assert "lime(samples=200)" in shown
         assert "lime(samples=50)" in shown
         assert "ig " in shown
-        with pytest.raises(ShapeError, match="same rows only"):
+        with pytest.raises(ShapeError, match="only be compared on the same rows"):
             side_by_side([maps(), maps()[1:]])
         with pytest.raises(ShapeError, match="nothing to show"):
             side_by_side([])

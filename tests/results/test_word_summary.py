@@ -83,7 +83,7 @@ def test_tables():
     page = summary._repr_html_()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert "no word occurs so often" in repr(words_of().summary(least=9))
+    assert "no word occurs that often" in repr(words_of().summary(least=9))
 
 
 def test_what_has_no_summary():

@@ -19,9 +19,9 @@ from didact.viz.text_spans import completeness_note, split_at_spans
 EVIL = "<script>alert(\"1\")</script> & 'x'"
 
 
-def heat(text="a great film", kind="signed", scores=(0.0, 0.82, -0.3), spans=((0, 1), (2, 7), (8, 12)), **facts):
+def heat(text="a great film", kind="signed", scores=(0.0, 0.82, -0.3), spans=((0, 1), (2, 7), (8, 12)), **details):
     units = [Unit(text[a:b], score, 0, (a, b)) for score, (a, b) in zip(scores, spans, strict=True)]
-    return HeatMap(kind=kind, units=units, texts=[("text", text)], **facts)
+    return HeatMap(kind=kind, units=units, texts=[("text", text)], **details)
 
 
 def printed(*sections, **options):
@@ -208,13 +208,13 @@ class TestTerminal:
 class TestPage:
     def test_everything_that_came_with_the_data_is_escaped(self):
         units = [Unit(EVIL, 1.0, 0, (0, len(EVIL))), Unit(EVIL, 0.5, -1, (0, 0))]
-        facts = {"method": EVIL, "target": EVIL, "prediction": EVIL}
-        text = HeatMap(kind="signed", units=units, texts=[(EVIL, EVIL), (EVIL, EVIL)], **facts)
+        details = {"method": EVIL, "target": EVIL, "prediction": EVIL}
+        text = HeatMap(kind="signed", units=units, texts=[(EVIL, EVIL), (EVIL, EVIL)], **details)
         image = np.zeros((2, 2, 3), dtype=np.uint8)
         patch = [Unit(EVIL, 1.0, 0, (0, 0, 2, 2)), units[1]]
-        picture = HeatMap(kind="magnitude", units=patch, image=image, is_image=True, **facts)
-        for heats in ([text], [text, text], [picture], [replace(picture, image=None)]):
-            content = page(EVIL, [RowView(EVIL, heats)], lead=EVIL)
+        picture = HeatMap(kind="magnitude", units=patch, image=image, is_image=True, **details)
+        for heat_maps in ([text], [text, text], [picture], [replace(picture, image=None)]):
+            content = page(EVIL, [RowView(EVIL, heat_maps)], lead=EVIL)
             assert "<script" not in content
             read = Reader(content)
             assert not {tag for tag, _ in read.elements} & {"script", "x"}
@@ -223,7 +223,7 @@ class TestPage:
                 "viewbox",
             }
             assert EVIL in "".join(read.texts)
-            assert "<script" not in fragment([RowView(EVIL, heats)], more=EVIL)
+            assert "<script" not in fragment([RowView(EVIL, heat_maps)], more=EVIL)
 
     def test_a_page_asks_nobody_for_anything(self):
         image = np.zeros((2, 2, 1), dtype=np.uint8)
@@ -302,7 +302,7 @@ class TestPage:
         assert "row-499<" in content
         assert "row-500<" not in content
         assert "The first 500 of 620 rows are shown" in content
-        assert "maps[500:620].to_html" in content
+        assert "explanations[500:620].to_html" in content
         assert "are shown" not in page("t", rows[:500])
 
     @pytest.mark.parametrize("channels", [1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""What a comparison found: gains with claims, contrasts, ranks, and how far students agree. Read without torch."""
+"""The result of a comparison: gains with claims, contrasts, ranks and agreement of students. Needs no torch."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -36,13 +36,14 @@ Scores = Mapping[Arm, Mapping[int, Float[np.ndarray, " row"]]]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One row per explainer, student and size; measures and gains are fractions. `GainRow` says what a row holds.
+    """The table of a comparison: one `GainRow` per explainer, student and training size.
 
-    p and interval are None with a `p_reason` where nothing can be claimed; docs/compare.md states the rule.
-    `contrasts` holds every two arms of a column; `why_no_contrasts` says why it is empty. `agreement` holds
-    Kendall's τ between the rankings of the columns. `learned` tells what every learned explainer became, one entry per
-    student, size and seed. `scores` and `contrast_arms`, which contrasts them, are there until a comparison is loaded
-    again. `is_temporary` is true if the folder is deleted with this object.
+    Measures and gains are fractions. Where nothing can be claimed, p and interval are None and `p_reason` says why;
+    docs/compare.md states the rule. `contrasts` has every pair of arms of a column; if it is empty, `why_no_contrasts`
+    gives the reason. `agreement` is Kendall's τ between the rankings of the columns. `learned` has the weights of every
+    learned explainer, one entry per student, size and seed. `scores` and the function `contrast_arms`, which contrasts
+    them, are only available right after a run, not in a loaded comparison. If `is_temporary` is true, the folder is
+    deleted with this object.
     """
 
     rows: tuple[GainRow, ...]
@@ -64,7 +65,7 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """The model's name; of an absolute path the last part, since a page that is passed on must not show it."""
+        """The model's name. An absolute path is reduced to its last part, since reports are passed on to others."""
         name = self.about.teacher or "this model"
         return PurePath(name).name or name if PurePath(name).is_absolute() else name
 
@@ -74,7 +75,7 @@ class Comparison:
 
     @cached_property
     def ranked(self) -> list[str]:
-        """Explainers from best to worst by mean rank over the judged columns; those without a rank last."""
+        """Explainers from best to worst by mean rank over the judged columns; those without a rank come last."""
         return sorted(self.explainers, key=lambda name: (self.rank(name) is None, self.rank(name) or 0.0, name))
 
     @cached_property
@@ -83,7 +84,7 @@ class Comparison:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """Students and sizes."""
+        """All pairs of student and training size."""
         return list(dict.fromkeys(row.column for row in self.rows))
 
     @cached_property
@@ -96,17 +97,17 @@ class Comparison:
 
     @cached_property
     def unlearned(self) -> dict[Column, str]:
-        """The columns whose students learned nothing, with the reason. Ranks and gains of a report leave them out."""
+        """Columns whose students learned nothing, with the reason. Reports leave them out of ranks and gains."""
         reasons = {(line.student, line.size): line.reason for line in self.about.columns if line.learned is False}
         return {column: reason for column, reason in reasons.items() if column in self.columns}
 
     @cached_property
     def judged(self) -> list[Column]:
-        """The columns that a verdict can rest on: all but those whose students learned nothing."""
+        """The columns that count for a verdict: all except those whose students learned nothing."""
         return [column for column in self.columns if column not in self.unlearned]
 
     def column_mark(self, column: Column) -> str:
-        """‡ for a column in which some students failed to learn."""
+        """The mark ‡ for a column in which some students failed to learn, otherwise an empty string."""
         return " ‡" if any(row.low_seeds for row in self.rows if row.column == column) else ""
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -116,17 +117,17 @@ class Comparison:
         return {(row.explainer, row.student, row.size): row for row in self.rows}
 
     def find(self, explainer: str, column: Column) -> GainRow | None:
-        """The row of this explainer and column, if there is one."""
+        """The row of this explainer and column, or None."""
         return self._by_arm.get((explainer, *column))
 
     def row(self, explainer: str, student: str | None = None, size: int | None = None) -> GainRow:
-        """The one row of this explainer; of this student and size, where there are several."""
+        """The row of this explainer, student and size. Raises OptionError unless exactly one row matches."""
         rows = [
             row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)
         ]  # fmt: skip
         if len(rows) != 1:
             raise OptionError(
-                f"{len(rows)} rows are of {explainer!r}, student {student!r}, size {size!r}; name just one. "
+                f"{len(rows)} rows match {explainer!r}, student {student!r}, size {size!r}; name exactly one. "
                 f"Explainers: {', '.join(self.explainers)}; students and sizes: {', '.join(map(str, self.columns))}."
             )
         return rows[0]
@@ -135,7 +136,7 @@ class Comparison:
         return [row for row in self.rows if row.explainer == explainer]
 
     def judged_rows(self, explainer: str) -> list[GainRow]:
-        """Its rows that have a gain, in the columns that a verdict can rest on."""
+        """The rows of this explainer that have a gain, in the judged columns."""
         return [row for row in self.rows_of(explainer) if row.gain is not None and row.column in self.judged]
 
     @property
@@ -143,16 +144,16 @@ class Comparison:
         return self.contrasts.why_empty(row.column for row in self.rows)
 
     def rank(self, explainer: str) -> float | None:
-        """The mean rank over the judged columns; 1 is best, and `none` is ranked with the others."""
+        """The mean rank over the judged columns. 1 is best; `none` is ranked too."""
         return mean([row.rank for row in self.rows_of(explainer) if row.column in self.judged])
 
     def gain(self, explainer: str, columns: Sequence[Column] | None = None) -> float | None:
-        """The mean gain over all judged columns, or over these."""
-        wanted = self.judged if columns is None else columns
-        return mean([row.gain for row in self.rows_of(explainer) if row.column in wanted])
+        """The mean gain over `columns`, by default all judged columns."""
+        selected = self.judged if columns is None else columns
+        return mean([row.gain for row in self.rows_of(explainer) if row.column in selected])
 
     def shared(self, explainers: Sequence[str]) -> list[Column]:
-        """The judged columns in which all of them have a gain, so that their means compare."""
+        """The judged columns in which all these explainers have a gain, so that their means are comparable."""
         arms = {(row.explainer, row.column) for row in self.rows if row.gain is not None}
         return [column for column in self.judged if all((name, column) in arms for name in explainers)]
 
@@ -161,7 +162,7 @@ class Comparison:
         return min((row.seeds for row in self.rows), default=0)
 
     def ranking(self) -> list[dict[str, Any]]:
-        """Explainers from best to worst by their mean rank over all columns; `none` is one of them."""
+        """Explainers, including `none`, from best to worst by mean rank over all columns."""
         lines = []
         for name in self.explainers:
             ranked = [row for row in self.rows_of(name) if row.rank is not None]
@@ -172,39 +173,45 @@ class Comparison:
         return sorted(lines, key=lambda line: (line["rank"], line["explainer"]))
 
     def contrast(self, first: Arm | str, second: Arm | str) -> Contrast:
-        """The first row minus the second, each (explainer, student, size): difference, standard error, interval, p.
+        """The contrast of two arms, first minus second, with standard error, interval and p.
 
-        The name of an explainer is enough where there is one student and one size.
-        Rows of one column can always be contrasted. Rows of two columns need the students' answers, which a loaded
-        comparison does not have. With one seed the interval is about other test rows alone.
+        An arm is (explainer, student, size). If there is one student and one size, the name of the explainer is enough.
+        Arms of the same column can always be contrasted. Arms of different columns need the students' answers, which a
+        loaded comparison does not have: then an OptionError says so. With one seed the interval covers only the choice
+        of test rows.
         """
         arms = [name if not isinstance(name, str) else _arm(self.row(name)) for name in (first, second)]
         for arm in arms:
             if arm not in self._by_arm:
-                known = ", ".join(map(str, sorted(self._by_arm)))
-                raise OptionError(f"There are no answers of {arm}; known are {known}.")
-        one, other = arms
-        if one[1:] == other[1:] and (stored := self.contrasts.get(one[0], other[0], one[1:])) is not None:
+                available = ", ".join(map(str, sorted(self._by_arm)))
+                raise OptionError(f"There is no arm {arm}. Available: {available}.")
+        first_arm, second_arm = arms
+        if (
+            first_arm[1:] == second_arm[1:]
+            and (stored := self.contrasts.get(first_arm[0], second_arm[0], first_arm[1:])) is not None
+        ):
             return stored
         if self.contrast_arms is None:
             raise OptionError(
-                f"The contrast of {one} and {other} is not stored in {self.folder}. Give the same comparison again "
-                "(didact.compare with this folder as out): nothing is trained twice, and the result has it."
+                f"The contrast of {first_arm} and {second_arm} is not stored in {self.folder}. Run the same comparison "
+                "again (didact.compare with this folder as out) and contrast its result: nothing is trained twice."
             )
-        return self.contrast_arms(one, other)
+        return self.contrast_arms(first_arm, second_arm)
 
     def mix(self, explainer: str = "smat", student: str | None = None, size: int | None = None) -> WeightsView:
-        """How much each part of a learned explainer counts, mean over seeds: a layer × head map, or bars."""
+        """The weights of a learned explainer for one student and size, mean over seeds: a layer × head map, or bars."""
         mixes = [
             mix for mix in self.learned
             if mix.explainer == explainer and student in (None, mix.student) and size in (None, mix.size)
         ]  # fmt: skip
         if not mixes:
-            known = sorted({mix.explainer for mix in self.learned})
-            raise OptionError(f"Nothing was learned by {explainer!r}; learned were: {', '.join(known) or 'none'}.")
+            learned = sorted({mix.explainer for mix in self.learned})
+            raise OptionError(
+                f"Explainer {explainer!r} learned no weights. Learned explainers: {', '.join(learned) or 'none'}."
+            )
         columns = sorted({(mix.student, mix.size) for mix in mixes})
         if len(columns) > 1:
-            raise OptionError(f"{explainer!r} was learned for several students or sizes; name one of {columns}.")
+            raise OptionError(f"{explainer!r} was learned for several students or sizes. Name one of {columns}.")
         weights = np.mean([mix.weights for mix in mixes], axis=0)
         title = f"{explainer}, mean of {len(mixes)} seeds" if len(mixes) > 1 else explainer
         return WeightsView(mixes[0].names, tuple(weights.tolist()), title)
@@ -225,34 +232,34 @@ class Comparison:
 
     @cached_property
     def format(self) -> NumberFormat:
-        """How measures and gains are written: a correlation with three digits, all others in percent."""
+        """The format of measures and gains: three digits for a correlation, percent for all others."""
         return NumberFormat(digits=3) if self.is_correlation else NumberFormat(100.0, 1)
 
     def interval(self, row: GainRow) -> str:
-        """The interval of a row, as sentences write it."""
+        """The interval of a row, formatted for a sentence."""
         return self.format.interval(row.low, row.high)
 
     @property
     def unit(self) -> str:
-        """What a gain is counted in."""
+        """The unit of a gain."""
         return "in Pearson's r" if self.is_correlation else "points"
 
-    # -- what lies beside the comparison ------------------------------------------------------------------------------
+    # -- other files of the run ---------------------------------------------------------------------------------------
 
     @cached_property
     def launch(self) -> RunRecord:
-        """How and when the run was started."""
+        """The command and times of the run."""
         return RunRecord.load(self.folder)
 
     @cached_property
     def measured(self) -> Measurements | None:
-        """What was measured without students; None where nothing was."""
+        """Measurements without students, or None."""
         return Measurements.load(self.folder)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, object]:
-        """Plain JSON: the rows, the failed cells and what else is to be known."""
+        """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts and notes."""
         return {
             "rows": [row.to_document() for row in self.rows],
             "failed": [run.to_document() for run in self.failed],
@@ -271,7 +278,7 @@ class Comparison:
         return pandas.DataFrame([dict(row) for row in self.rows], columns=list(COLUMNS))
 
     def save(self, path: Path | str) -> None:
-        """Write the table as .json, .csv or .parquet. The run's own folder holds it already."""
+        """Write the table as .json, .csv or .parquet. The folder of the run already contains it."""
         path = ensure_parent(Path(path))
         if path.suffix == ".json":
             save_document(path, self.to_document(), VERSION)
@@ -282,19 +289,19 @@ class Comparison:
             self.to_pandas().to_parquet(buffer, index=False)
             write_bytes(path, buffer.getvalue())
         else:
-            raise OptionError(f"A comparison is saved as .json, .csv or .parquet, not {path.name!r}.")
+            raise OptionError(f"A comparison is saved as .json, .csv or .parquet, not as {path.name!r}.")
 
     @classmethod
     def load(cls, folder: Path | str) -> "Comparison":
-        """What a run kept in its folder, or in a store (a URL). The students' answers stay where they are."""
+        """Read the comparison in the folder of a run, or at a URL, without the students' answers."""
         folder = fetch_run(str(folder)) if is_url(folder) else Path(folder)
         if not folder.is_dir():
             raise OptionError(
                 f"There is no folder {folder}. Name the folder that `didact compare … --out FOLDER` wrote."
             )
         missing = (
-            f"{folder} is not the folder of a finished run: it holds no finished comparison ({FILE}). "
-            f"Run `didact compare … --out {folder}` first (the same command resumes where it was stopped)."
+            f"{folder} is not the folder of a finished run: it has no finished comparison ({FILE}). "
+            f"Run `didact compare … --out {folder}` first (the same command resumes a stopped run)."
         )
         read = partial(cls._from_document, folder=folder)
         return load_document(folder / FILE, VERSION, read, advice=_AGAIN, missing=missing)
@@ -316,25 +323,25 @@ class Comparison:
             contrasts=ContrastTable.from_document(None if contrasts is None else require_list(contrasts)),
         )
 
-    # -- shown --------------------------------------------------------------------------------------------------------
+    # -- display ------------------------------------------------------------------------------------------------------
 
     def table(self) -> str:
-        """The table for people: one line per explainer, a column per student and size."""
+        """The table as text: one line per explainer, one column per student and size, followed by remarks."""
         return comparison_table.text(self)
 
     def remarks(self) -> list[str]:
-        """What must be read with the table."""
+        """What a reader of the table must know."""
         return comparison_table.remarks(self)
 
     def _repr_html_(self) -> str:
-        """The same table for a notebook."""
+        """The table as HTML for a notebook."""
         return comparison_table.html(self)
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are known."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    """The mean of the values that are not None; None if all are None."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _arm(row: GainRow) -> Arm:

@@ -1,4 +1,4 @@
-"""What a learned explainer weighs: the scores of its parts, computed once and kept. No torch."""
+"""Scores of the components that a learned explainer weighs, computed once and stored. Needs no torch."""
 
 import json
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from didact.files.atomic import ensure_parent
 from didact.files.checksummed import check_tensors, write_tensors
 from didact.results.explanations import Explanations
 
-_AGAIN: Final = "Run the same command again: the scores will be computed again."
+_AGAIN: Final = "Run the same command again to compute the scores again."
 
 
 @dataclass(frozen=True, eq=False)
 class ComponentScores:
-    """One logit per unit and part. `maps` say which units these are; their scores weigh all parts alike."""
+    """One logit per unit and component. `maps` has the units; its scores weigh all components equally."""
 
     maps: Explanations
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ class ComponentScores:
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.maps.scores), len(self.names)):
             raise ShapeError(
-                f"{len(self.maps.scores)} units and {len(self.names)} parts do not go with scores of shape "
+                f"{len(self.maps.scores)} units and {len(self.names)} components do not match scores of shape "
                 f"{self.values.shape}."
             )
 
@@ -38,21 +38,21 @@ class ComponentScores:
         return len(self.maps)
 
     def select(self, rows: Sequence[int]) -> "ComponentScores":
-        """These rows, in this order."""
+        """The scores of these rows, in this order."""
         bounds = self.maps.bounds
-        places = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
-        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(places)])
+        units = [np.arange(bounds[row], bounds[row + 1]) for row in rows]
+        return ComponentScores(self.maps.select(list(rows)), self.names, self.values[np.concatenate(units)])
 
     def save(self, path: Path) -> None:
-        """Two files: the maps as .parquet, the values beside them as .safetensors."""
-        about = {"names": json.dumps(list(self.names), ensure_ascii=False)}
-        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=about)
+        """Write two files: the explanations as .parquet and the values as .safetensors."""
+        metadata = {"names": json.dumps(list(self.names), ensure_ascii=False)}
+        content = save({"values": np.ascontiguousarray(self.values, dtype=np.float32)}, metadata=metadata)
         write_tensors(ensure_parent(path.with_suffix(".safetensors")), content)
-        self.maps.save(path.with_suffix(".parquet"))  # last: it vouches for the other
+        self.maps.save(path.with_suffix(".parquet"))  # written last: its presence means that the other is complete
 
     @staticmethod
     def is_readable_file(path: Path) -> bool:
-        """Whether both files are there, intact, and fit each other."""
+        """Whether both files exist, are intact and match each other."""
         try:
             return bool(ComponentScores.load(path).names)
         except (OptionError, RecordError):
@@ -61,11 +61,11 @@ class ComponentScores:
     @classmethod
     def load(cls, path: Path) -> "ComponentScores":
         if not path.with_suffix(".parquet").is_file():
-            raise RecordError(f"There are no parts of an explainer in {path}.")
-        maps = Explanations.load(path.with_suffix(".parquet"))
+            raise RecordError(f"There are no component scores in {path}.")
+        explanations = Explanations.load(path.with_suffix(".parquet"))
         try:
             check_tensors(path.with_suffix(".safetensors"), advice=_AGAIN)
             with safe_open(path.with_suffix(".safetensors"), framework="numpy") as file:
-                return cls(maps, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
+                return cls(explanations, tuple(json.loads(file.metadata()["names"])), file.get_tensor("values"))
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, ShapeError) as error:
             raise RecordError(f"{path.with_suffix('.safetensors')} is damaged: {error}. {_AGAIN}") from error

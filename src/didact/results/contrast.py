@@ -1,4 +1,4 @@
-"""The paired differences that a comparison stores: `Contrast` of two arms, and the table of all of them."""
+"""Paired differences that a comparison stores: the `Contrast` of two arms, and a table of all contrasts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,14 +10,16 @@ from didact.errors import OptionError
 from didact.results.documents import Document, require_number
 
 Column = tuple[str, int]  # student and training size
-_OLDER: Final = (
-    "This run was made by an older didact and holds no contrasts, so no method is claimed to be ahead of another. Run "
-    "the same comparison again to add them: nothing is trained twice."
+_NOT_STORED: Final = (
+    "An older didact made this run and stored no contrasts, so no method is claimed to be ahead of another. Run the "
+    "same comparison again to add them: nothing is trained twice."
 )
-_ALONE: Final = "No column has runs of two explainers, so nothing could be compared and no lead is claimed."
+_SINGLE_EXPLAINER: Final = (
+    "No column has runs of two explainers, so there is nothing to compare and no lead is claimed."
+)
 _NO_SHARED_SEED: Final = (
-    "No two explainers have a finished run of the same seed, so nothing could be compared and no lead is claimed. Run "
-    "the same comparison again to repeat the failed runs: finished ones are kept."
+    "No two explainers have a finished run of the same seed, so there is nothing to compare and no lead is claimed. "
+    "Run the same comparison again to repeat the failed runs: finished runs are kept."
 )
 
 
@@ -25,9 +27,9 @@ _NO_SHARED_SEED: Final = (
 class Contrast(Document):
     """The mean paired difference of two arms. Its interval is `difference` ± t·`se`, with t at `df` degrees of freedom.
 
-    The variances are those of the difference as seen from seed means, from row means and from what both leave. The
-    first two contain the third, so the variance is seed + row − cell, and at least seed and row. With one seed the
-    contrast is about other rows and that seed alone.
+    `seed_variance`, `row_variance` and `cell_variance` estimate the variance of the difference from seed means, from
+    row means and from the residuals. The first two contain the third, so the total is seed + row − cell, but at least
+    the larger of seed and row. With one seed the contrast generalises to other rows only, not to other seeds.
     """
 
     difference: float
@@ -41,7 +43,7 @@ class Contrast(Document):
 
     @cached_property
     def p(self) -> float:
-        """Two-sided p of Student's t: below 1 − level exactly where `interval(level)` excludes 0."""
+        """The two-sided p of Student's t. It is below 1 − level if and only if `interval(level)` excludes 0."""
         from scipy.special import stdtr  # not scipy.stats, which takes a second to import
 
         if self.se == 0:
@@ -49,6 +51,7 @@ class Contrast(Document):
         return float(2 * stdtr(self.df, -abs(self.difference) / self.se))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The confidence interval at this level."""
         from scipy.special import stdtrit
 
         if not 0 < level < 1:
@@ -67,7 +70,7 @@ class Contrast(Document):
         return self.interval()[1]
 
     def __neg__(self) -> "Contrast":
-        """The same two arms, the second minus the first."""
+        """The contrast of the same arms, second minus first."""
         return replace(self, difference=-self.difference)
 
 
@@ -76,9 +79,9 @@ _FIELDS: Final = tuple(entry.name for entry in fields(Contrast))
 
 @dataclass(frozen=True)
 class ContrastTable:
-    """Contrasts by first arm, second arm and column (student and size).
+    """Contrasts by first explainer, second explainer and column (student and size).
 
-    `is_stored` is false for a file that has no table: older versions wrote none.
+    `is_stored` is false for files of older versions, which have no such table.
     """
 
     entries: Mapping[tuple[str, str, Column], Contrast] = field(default_factory=dict)
@@ -88,7 +91,7 @@ class ContrastTable:
         return bool(self.entries)
 
     def get(self, first: str, second: str, column: Column) -> Contrast | None:
-        """First minus second; None where the two share no seed or were not compared."""
+        """The contrast first minus second; None if the two share no seed or were not compared."""
         contrast = self.entries.get((first, second, column))
         if contrast is not None:
             return contrast
@@ -96,12 +99,12 @@ class ContrastTable:
         return None if reverse is None else -reverse
 
     def why_empty(self, columns: Iterable[Column]) -> str:
-        """Why a run has no contrasts, given the column of each row of its table. Empty if it has some."""
+        """Why a run has no contrasts, given the column of each row of its table. Empty if there are contrasts."""
         if self:
             return ""
         if not self.is_stored:
-            return _OLDER
-        return _NO_SHARED_SEED if max(Counter(columns).values(), default=0) > 1 else _ALONE
+            return _NOT_STORED
+        return _NO_SHARED_SEED if max(Counter(columns).values(), default=0) > 1 else _SINGLE_EXPLAINER
 
     def to_document(self) -> list[dict[str, object]] | None:
         if not self.is_stored:
@@ -112,14 +115,14 @@ class ContrastTable:
         ]
 
     @classmethod
-    def from_document(cls, lines: Sequence[Mapping[str, Any]] | None) -> "ContrastTable":
-        """What `to_document` wrote. Raises LookupError, TypeError or ValueError where that is damaged."""
-        if lines is None:
+    def from_document(cls, records: Sequence[Mapping[str, Any]] | None) -> "ContrastTable":
+        """Read what `to_document` returned. Raises LookupError, TypeError or ValueError if it is damaged."""
+        if records is None:
             return cls(is_stored=False)
         entries = {}
-        for line in lines:
+        for record in records:
             for name in _FIELDS:
-                require_number(line[name])
-            key = (str(line["first"]), str(line["second"]), (str(line["student"]), int(line["size"])))
-            entries[key] = Contrast.from_document(line)
+                require_number(record[name])
+            key = (str(record["first"]), str(record["second"]), (str(record["student"]), int(record["size"])))
+            entries[key] = Contrast.from_document(record)
         return cls(entries)

@@ -1,4 +1,4 @@
-"""What explanations are worth by every measure but teaching: the numbers of every row, their means and tests."""
+"""Results of metrics that need no students: values of every row, their means and significance tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from jaxtyping import Float
 from didact.results.documents import Document, MappingDocument, load_document, plain, require_list, save_document
 
 VERSION: Final = 1
-_AGAIN: Final = "Measure the explanations again (didact metrics)."
+_AGAIN: Final = "Compute the metrics again (didact metrics)."
 
 
 @dataclass(frozen=True, eq=False)
 class MetricRow(MappingDocument):
-    """One metric of one method: the mean over rows with its 95 % interval, rows measured and skipped."""
+    """One metric for one method: the mean over rows with its 95 % interval, and how many rows were used and skipped."""
 
     method: str
     metric: str
@@ -31,7 +31,7 @@ class MetricRow(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class MetricTest(MappingDocument):
-    """Two methods by one metric, on the rows that both have: the mean difference, its interval and p."""
+    """The difference of two methods in one metric, over the rows that both have: mean, interval and p."""
 
     metric: str
     method: str
@@ -46,7 +46,7 @@ class MetricTest(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class MetricTable(Document):
-    """Every metric of every method. `heading` is what scores against rationales say: plausibility, or truth."""
+    """Every metric for every method. `heading` is what metrics against rationales measure: plausibility, or truth."""
 
     rows: tuple[MetricRow, ...] = ()
     tests: tuple[MetricTest, ...] = ()
@@ -57,10 +57,10 @@ class MetricTable(Document):
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One number for each metric, method and row (NaN where a row has none), and the table of their means.
+    """One value per metric, method and row (NaN if undefined), and the table of their means.
 
-    `how` tells by metric what was done: what stood where units were taken away, whether sizes or signed scores were
-    compared.
+    `how` describes the settings of each metric: what replaced removed units, and whether scores were compared with or
+    without their signs.
     """
 
     metrics: tuple[str, ...]
@@ -72,7 +72,7 @@ class Evaluation:
 
     @property
     def heading(self) -> str:
-        """What scores against rationales say: plausibility, or truth."""
+        """What metrics against rationales measure: plausibility, or truth."""
         return self.table.heading
 
     @property
@@ -80,27 +80,27 @@ class Evaluation:
         return self.table.notes
 
     def summary(self) -> list[MetricRow]:
-        """One line per method and metric: the mean over rows with its 95 % interval, rows measured and skipped."""
+        """One row per method and metric, with the mean over rows and its 95 % interval."""
         return list(self.table.rows)
 
     def tests(self) -> list[MetricTest]:
-        """Each two methods by each metric, on the rows both have: the mean difference, its interval and p."""
+        """One test per metric and pair of methods, over the rows that both have."""
         return list(self.table.tests)
 
     def to_document(self) -> dict[str, object]:
-        """The means and tests as JSON has them."""
+        """The means and tests as JSON data."""
         return self.table.to_document()
 
     def save(self, path: Path | str) -> None:
-        """Write everything as JSON: the table, and the numbers of every row."""
+        """Write the table and the values of every row as JSON."""
         document = {"metrics": self.metrics, "methods": self.methods, "ids": self.ids, "how": self.how}
         document |= {"values": plain(self.values.tolist())}
         save_document(Path(path), {**self.to_document(), **document}, VERSION)
 
     @classmethod
     def load(cls, path: Path | str) -> "Evaluation":
-        """What `save` wrote."""
-        missing = f"There is no file {path}. An evaluation is written by its method save(path)."
+        """Read a file that `save` wrote. Raises RecordError if it is damaged."""
+        missing = f"There is no file {path}. Write one with evaluation.save(path)."
         return load_document(Path(path), VERSION, cls._from_document, advice=_AGAIN, missing=missing)
 
     @classmethod

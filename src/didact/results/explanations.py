@@ -1,4 +1,4 @@
-"""Scores of many rows by one method: columnar, ragged, sliceable, on disk as Parquet. No torch needed to read them."""
+"""Explanations of many rows by one method, in ragged columns. Stored as Parquet; reading them needs no torch."""
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,23 +24,23 @@ from didact.results.word_summary import WordSummary, summarise
 from didact.results.words import UNIT_COLUMNS, Units, check_level, join_words
 
 _ROW_COLUMNS: Final = ("ids", "texts", "targets", "predictions", "residuals", "probabilities", "labels")
-_FRAME: Final = (
+_FRAME_COLUMNS: Final = (
     "id", "text", "tokens", "scores", "target", "prediction", "probability", "label", "is_right", "completeness",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanations(Sequence[RowExplanation]):
-    """Scores of many rows by one method. Only scored units are kept.
+    """Scores of many rows by one method. Only scored units are stored.
 
-    Units `bounds[i]` to `bounds[i + 1]` belong to row i. A unit of segment -1 stands in no text (a special token), one
-    of word -1 belongs to no word. Offsets are (start, end) in the unit's text or, for images, (top, left, bottom,
-    right) in pixels of the original image. `options` holds every option of the method, resolved. Targets and
-    predictions are written for people. Residuals are NaN where the method promises no completeness. Images are
-    shown, never saved. `alignments` are for each row of a reading task the spans of question and passage that refer to
-    the same thing; None if the method aligns nothing. `probabilities` are those of the predictions (NaN where unknown),
-    `labels` the gold labels by name (None where unknown); without them, all are unknown. `cautions` are the explainer's
-    own warnings about these scores.
+    Row i has the units from `bounds[i]` to `bounds[i + 1]`. A unit with segment -1 is in no text (a special token); one
+    with word index -1 belongs to no word. Offsets are (start, end) in the text of the unit or, for images, (top, left,
+    bottom, right) in pixels of the original image. `options` has every option of the method, with defaults filled in.
+    Targets and predictions are texts for display. Residuals are NaN if the method does not promise completeness. Images
+    are displayed but never saved. `alignments` has, for each row of a reading task, the spans of question and passage
+    that refer to the same thing; None if the method aligns nothing. `probabilities` belong to the predictions (NaN if
+    unknown); `labels` are the names of the gold labels (None if unknown). Both default to unknown. `cautions` are the
+    warnings that the explainer attached to these scores.
     """
 
     method: str
@@ -68,10 +68,10 @@ class Explanations(Sequence[RowExplanation]):
     cautions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Bring the columns to their types and check them. What is derived from a checked set is not checked again."""
+        """Convert the columns to their types and validate them. `derive` does not validate its result again."""
         columns: dict[str, object] = {
-            name: np.asarray(getattr(self, name), dtype=kind)
-            for kind, names in (
+            name: np.asarray(getattr(self, name), dtype=dtype)
+            for dtype, names in (
                 (np.int64, ("bounds", "segments", "word_index", "offsets")),
                 (np.float64, ("scores", "residuals", "probabilities")),
             )
@@ -87,14 +87,14 @@ class Explanations(Sequence[RowExplanation]):
         check_explanations(self)
 
     def derive(self, **columns: object) -> "Explanations":
-        """A copy with these columns instead, which must fit: unlike `dataclasses.replace` it checks nothing again."""
+        """A copy with these columns replaced. Unlike `dataclasses.replace`, this does not validate them."""
         copy = object.__new__(Explanations)
         copy.__dict__.update(self.__dict__, **columns)
         return copy
 
     @property
     def is_image(self) -> bool:
-        """Whether rows are images, and units patches."""
+        """Whether the rows are images and the units patches."""
         return task_kind(self.task).is_image
 
     def __repr__(self) -> str:
@@ -129,83 +129,87 @@ class Explanations(Sequence[RowExplanation]):
         )
 
     def select(self, indices: Iterable[int] | np.ndarray) -> "Explanations":
-        """The rows at `indices`, in that order; a mask of one truth value per row works too."""
-        wanted = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
-        if wanted.dtype == bool:
-            if wanted.shape != (len(self),):
-                raise ShapeError(f"A mask over {len(self)} rows has one value for each, not {len(wanted)}.")
-            wanted = np.flatnonzero(wanted)
-        chosen = [range(len(self))[operator.index(row)] for row in wanted.tolist()]
-        starts, ends = self.bounds[:-1][chosen], self.bounds[1:][chosen]
+        """The rows at `indices`, in that order. A boolean mask with one value per row works, too."""
+        selection = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
+        if selection.dtype == bool:
+            if selection.shape != (len(self),):
+                raise ShapeError(f"A mask for {len(self)} rows needs one value per row, got {len(selection)}.")
+            selection = np.flatnonzero(selection)
+        rows = [range(len(self))[operator.index(row)] for row in selection.tolist()]
+        starts, ends = self.bounds[:-1][rows], self.bounds[1:][rows]
         bounds = bounds_of(ends - starts)
         units = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
-        of_rows = {name: _taken(getattr(self, name), chosen) for name in (*_ROW_COLUMNS, "images", "alignments")}
-        of_units = {name: _taken(getattr(self, name), units) for name in UNIT_COLUMNS}
-        return self.derive(bounds=bounds, **of_rows, **of_units)
+        row_columns = {name: _take(getattr(self, name), rows) for name in (*_ROW_COLUMNS, "images", "alignments")}
+        unit_columns = {name: _take(getattr(self, name), units) for name in UNIT_COLUMNS}
+        return self.derive(bounds=bounds, **row_columns, **unit_columns)
 
     @classmethod
-    def joined(cls, parts: Sequence["Explanations"]) -> "Explanations":
-        """The rows of all parts, one after another. Images are kept only if every part has them.
+    def joined(cls, sets: Sequence["Explanations"]) -> "Explanations":
+        """Concatenate the rows of several sets that agree in method, kind, options, task, classes and teacher.
 
-        Where any part has alignments, the rows of the others have none. Cautions are kept once each.
+        Images are kept only if every set has them. If any set has alignments, rows of the others get empty ones. Each
+        caution is kept once. Raises ShapeError if the sets differ or `sets` is empty.
         """
-        if not parts:
-            raise ShapeError("There is nothing to join: give at least one part.")
-        first = parts[0]
-        if len(parts) == 1:
+        if not sets:
+            raise ShapeError("There is nothing to join: pass at least one set of explanations.")
+        first = sets[0]
+        if len(sets) == 1:
             return first
         for name in METADATA:
-            for other in parts[1:]:
+            for other in sets[1:]:
                 if getattr(other, name) != getattr(first, name):
                     raise ShapeError(
-                        f"Explanations can be joined only where all say the same of themselves; {name} is "
-                        f"{getattr(first, name)!r} here and {getattr(other, name)!r} there."
+                        f"Only explanations by the same method can be joined, but these differ in {name}: "
+                        f"{getattr(first, name)!r} and {getattr(other, name)!r}."
                     )
-        columns = {name: _chained([getattr(part, name) for part in parts]) for name in (*_ROW_COLUMNS, *UNIT_COLUMNS)}
-        images = [part.images for part in parts if part.images is not None]
+        columns = {
+            name: _concatenate([getattr(explanations, name) for explanations in sets])
+            for name in (*_ROW_COLUMNS, *UNIT_COLUMNS)
+        }
+        images = [explanations.images for explanations in sets if explanations.images is not None]
         alignments = None
-        if any(part.alignments is not None for part in parts):
-            alignments = tuple(chain(*(part.alignments or ((),) * len(part) for part in parts)))
+        if any(explanations.alignments is not None for explanations in sets):
+            alignments = tuple(chain(*(explanations.alignments or ((),) * len(explanations) for explanations in sets)))
         return first.derive(
             **columns,
-            bounds=bounds_of(np.concatenate([np.diff(part.bounds) for part in parts])),
-            images=tuple(chain(*images)) if len(images) == len(parts) else None,
+            bounds=bounds_of(np.concatenate([np.diff(explanations.bounds) for explanations in sets])),
+            images=tuple(chain(*images)) if len(images) == len(sets) else None,
             alignments=alignments,
-            cautions=tuple(dict.fromkeys(chain.from_iterable(part.cautions for part in parts))),
+            cautions=tuple(dict.fromkeys(chain.from_iterable(explanations.cautions for explanations in sets))),
         )
 
     def top(self, k: float, *, level: str = "word") -> list[list[tuple[str, float]]]:
-        """For each row its `k` words that matter most, or that fraction of its words, with their scores.
+        """The `k` most important words of each row (or that fraction of its words), with their scores.
 
-        `level="token"` ranks the units as the method scored them.
+        `level="token"` ranks the units that the method scored.
         """
         return [row.top(k, level="token") for row in self.at_level(level)]
 
     def at_level(self, level: str) -> "Explanations":
-        """Whole words (`word`), or the units as the method scored them (`token`)."""
+        """The explanations by whole words (`word`) or by the units that the method scored (`token`)."""
         check_level(level)
         return self.words() if level == "word" else self
 
     def words(self) -> "Explanations":
-        """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
+        """Join the pieces of each word. Pieces that belong to no word are unchanged.
 
-        Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any
-        marked piece is marked.
+        Signed scores and distributions are summed; magnitudes are combined as the root of the sum of squares; a word is
+        marked if any of its pieces is.
         """
         units = Units(row_of_units(self.bounds), *(getattr(self, name) for name in UNIT_COLUMNS))
-        joined = join_words(units, self.texts, kind=self.kind, is_image=self.is_image)
+        words = join_words(units, self.texts, kind=self.kind, is_image=self.is_image)
         options = {**self.options, "level": "word"}
-        counts = np.bincount(joined.rows, minlength=len(self))
-        return self.derive(options=options, bounds=bounds_of(counts), **joined.columns())
+        counts = np.bincount(words.rows, minlength=len(self))
+        return self.derive(options=options, bounds=bounds_of(counts), **words.columns())
 
     def summary(self, k: int = 20, *, least: int | None = None) -> WordSummary:
-        """The `k` words of each explained class with the largest mean |score|, if they occur at least `least` times."""
+        """The `k` words with the largest mean |score| of each explained class, among words that occur `least` times."""
         return summarise(self, k=k, least=least)
 
     def to_documents(self, *, level: str = "token") -> list[dict[str, object]]:
-        """One plain dictionary per row, for JSON: what is unknown becomes None. Units are the method's own.
+        """One dictionary of JSON data per row, with None for unknown values. By default, units are the method's own.
 
-        Alignments, where there are any, are pairs of [start, end] in question and passage.
+        Alignments, if any, are pairs of [start, end] in question and passage.
         """
         return [
             {
@@ -220,68 +224,71 @@ class Explanations(Sequence[RowExplanation]):
                 "is_right": row.is_right,
                 "completeness": number(row.completeness),
                 "residual": number(row.residual),
-                **({} if row.alignments is None else {"alignments": [_ends(pair) for pair in row.alignments]}),
+                **({} if row.alignments is None else {"alignments": [_spans(pair) for pair in row.alignments]}),
             }
             for row in self.at_level(level)
         ]
 
     def to_pandas(self, *, level: str = "word") -> Any:
-        """A data frame with one line per row; tokens and scores are lists of whole words (or `level="token"`)."""
+        """A data frame with one line per row; tokens and scores are lists, of whole words unless `level="token"`."""
         import pandas
 
-        columns = list(_FRAME) + ([] if self.alignments is None else ["alignments"])
+        columns = list(_FRAME_COLUMNS) + ([] if self.alignments is None else ["alignments"])
         frame = pandas.DataFrame(self.to_documents(level=level), columns=columns)
         return frame.astype({"probability": float, "is_right": "boolean", "completeness": float})
 
     def save(self, path: Path | str) -> None:
-        """Write a Parquet file, whole or not at all. The same content always gives the same bytes."""
+        """Write a Parquet file atomically. The same content always gives the same bytes."""
         content = to_parquet(self)
         write_bytes(ensure_parent(Path(path)), content)
 
     @classmethod
     def load(cls, path: Path | str) -> "Explanations":
-        """Read what `save` wrote: the same to the last bit, but for the images."""
+        """Read a file that `save` wrote. Everything except images is restored exactly.
+
+        Raises OptionError if there is no such file and RecordError if it is damaged.
+        """
         path = Path(path)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).") from None
+            raise OptionError(f"There is no file {path}. Write one with explanations.save(path).") from None
         except OSError as error:
             raise RecordError(f"Could not read {path}: {error.strerror or error}.") from error
         return cls.joined(list(read_shards(cls, content, path)))
 
     @classmethod
     def shards(cls, path: Path | str) -> "Iterator[Explanations]":
-        """The parts of a file that `didact.explain_stream` wrote, one after another: never all of it in memory."""
+        """Iterate over the shards of a file that `didact.explain_stream` wrote, with one shard in memory at a time."""
         path = Path(path)
         if not path.is_file():
-            raise OptionError(f"There is no file {path}. Explanations are written by maps.save(path).")
+            raise OptionError(f"There is no file {path}. Write one with explanations.save(path).")
         return read_shards(cls, path, path)
 
     def show(self, rows: int = DEFAULT_ROWS, *, level: str = "word") -> None:
-        """Print the heat maps of the first rows to the terminal: whole words, or pieces (`level="token"`)."""
+        """Print the heat maps of the first rows to the terminal, by whole words or by pieces (`level="token"`)."""
         RowViews([self], level=level).show(rows)
 
     def _repr_html_(self) -> str:
         return RowViews([self]).to_fragment()
 
     def to_html(self, path: Path | str, title: str | None = None, *, level: str = "word") -> None:
-        """Write one page that holds all it needs: rows, colours, pictures. Whole words, or pieces (`level="token"`)."""
+        """Write one self-contained HTML page with heat maps, by whole words or by pieces (`level="token"`)."""
         lead = f"{Spec(self.method, self.options)} · {self.task} · {len(self)} rows"
         RowViews([self], level=level).to_page(path, title or f"{self.method} explains {self.teacher}", lead=lead)
 
 
-def _taken(values: Any, indices: Any) -> Any:
-    """The values at these places, as an array or a tuple; None where there are none."""
+def _take(values: Any, indices: Any) -> Any:
+    """The values at these indices, as an array or a tuple. None stays None."""
     if values is None or isinstance(values, np.ndarray):
         return None if values is None else values[indices]
     return tuple(values[index] for index in indices)
 
 
-def _chained(columns: Sequence[Any]) -> Any:
-    """One column after another."""
+def _concatenate(columns: Sequence[Any]) -> Any:
+    """Concatenate arrays or tuples."""
     return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else tuple(chain.from_iterable(columns))
 
 
-def _ends(pair: Alignment) -> list[list[int]]:
+def _spans(pair: Alignment) -> list[list[int]]:
     return [[start, end] for _, start, end in pair]

@@ -1,4 +1,4 @@
-"""What a set of explanations must fulfil. It is checked where it comes from outside: when it is made, or loaded."""
+"""Validation of explanations, applied when they are created or loaded."""
 
 import json
 from collections.abc import Mapping
@@ -18,101 +18,112 @@ if TYPE_CHECKING:
 KINDS = ("signed", "magnitude", "distribution", "binary")
 
 
-def check_explanations(maps: "Explanations") -> None:
-    """An error that names what does not fit: a kind, a shape, a place outside its text, a score that is no number."""
+def check_explanations(explanations: "Explanations") -> None:
+    """Raise an error for an unknown kind or task, a wrong shape, an offset outside its text, or an invalid score."""
     for name, choices in (("kind", KINDS), ("task", tuple(TASK_KINDS))):
-        if getattr(maps, name) not in choices:
-            raise OptionError(unknown_name_message(name, getattr(maps, name), choices))
-    _check_shapes(maps)
-    _check_places(maps)
-    _check_alignments(maps)
-    _check_scores(maps)
+        if getattr(explanations, name) not in choices:
+            raise OptionError(unknown_name_message(name, getattr(explanations, name), choices))
+    _check_shapes(explanations)
+    _check_offsets(explanations)
+    _check_alignments(explanations)
+    _check_scores(explanations)
 
 
 def plain_options(method: str, options: Mapping[str, object]) -> dict[str, object]:
-    """The options as they will be read back, and safe from later changes to the caller's own."""
+    """A copy of the options as JSON restores them, independent of the caller's objects."""
     try:
         return dict(json.loads(json.dumps(dict(options), allow_nan=False)))
     except (TypeError, ValueError) as error:
-        raise OptionError(f"Options of {method!r} cannot be written as JSON ({error}).") from error
+        raise OptionError(f"Options of {method!r} cannot be stored as JSON ({error}).") from error
 
 
 def plain_alignment(pair: Alignment) -> Alignment:
-    """Plain numbers, whatever kind of tuple or number they came as."""
-    (first, start, end), (second, begin, finish) = pair
-    return (int(first), int(start), int(end)), (int(second), int(begin), int(finish))
+    """Convert a pair of spans to tuples of Python integers."""
+    (question, start, end), (passage, passage_start, passage_end) = pair
+    return (int(question), int(start), int(end)), (int(passage), int(passage_start), int(passage_end))
 
 
-def _check_shapes(maps: "Explanations") -> None:
-    rows, units, sides = len(maps.ids), len(maps.tokens), 4 if maps.is_image else 2
+def _check_shapes(explanations: "Explanations") -> None:
+    rows, units, sides = len(explanations.ids), len(explanations.tokens), 4 if explanations.is_image else 2
     shapes: dict[str, tuple[int, ...]] = {"bounds": (rows + 1,), "offsets": (units, sides)}
     shapes |= dict.fromkeys(("texts", "targets", "predictions", "residuals", "probabilities", "labels"), (rows,))
     shapes |= dict.fromkeys(("segments", "word_index", "scores"), (units,))
     for name, shape in shapes.items():
-        value = getattr(maps, name)
+        value = getattr(explanations, name)
         actual = value.shape if isinstance(value, np.ndarray) else (len(value),)
         if actual != shape:
-            raise ShapeError(f"{rows} rows of {units} units need {name} of shape {shape}, not {actual}.")
-    if maps.bounds[0] != 0 or maps.bounds[-1] != units or (np.diff(maps.bounds) < 0).any():
-        raise ShapeError(f"Bounds must rise from 0 to the {units} units, not {_few(maps.bounds)}.")
-    if maps.images is not None and len(maps.images) != rows:
-        raise ShapeError(f"{rows} rows need {rows} images, not {len(maps.images)}.")
-    for image in maps.images or ():
-        if image.ndim != 3 or image.dtype != np.uint8:
-            raise ShapeError(f"An image is height x width x channel of uint8, not {image.dtype} {image.shape}.")
-
-
-def _check_places(maps: "Explanations") -> None:
-    """Every unit lies inside its text, or is a patch with its corners in order."""
-    rows, inside = row_of_units(maps.bounds), maps.segments >= 0
-    half = maps.offsets.shape[1] // 2
-    first, last = maps.offsets[:, :half], maps.offsets[:, half:]
-    wrong = (maps.segments < -1) | (maps.word_index < -1)
-    wrong |= inside & ((first < 0) | (last < first)).any(1)
-    if not maps.is_image:
-        lengths = np.full((len(maps) + 1, max(map(len, maps.texts), default=0) + 1), -1)
-        for row, texts in enumerate(maps.texts):
-            lengths[row, : len(texts)] = [len(text) for text in texts]
-        limits = lengths[rows, np.clip(maps.segments, -1, lengths.shape[1] - 1)]
-        wrong |= inside & (last[:, 0] > limits)
-    if wrong.any():
-        unit = int(np.flatnonzero(wrong)[0])
+            raise ShapeError(f"{rows} rows with {units} units need {name} of shape {shape}, got {actual}.")
+    if explanations.bounds[0] != 0 or explanations.bounds[-1] != units or (np.diff(explanations.bounds) < 0).any():
         raise ShapeError(
-            f"Unit {maps.tokens[unit]!r} of row {maps.ids[rows[unit]]!r} lies outside its text or image: "
-            f"segment {maps.segments[unit]}, word {maps.word_index[unit]}, offsets {_few(maps.offsets[unit])}."
+            f"Bounds must increase from 0 to {units}, the number of units, got {_shorten(explanations.bounds)}."
+        )
+    if explanations.images is not None and len(explanations.images) != rows:
+        raise ShapeError(f"{rows} rows need {rows} images, got {len(explanations.images)}.")
+    for image in explanations.images or ():
+        if image.ndim != 3 or image.dtype != np.uint8:
+            raise ShapeError(f"An image must be height x width x channel of uint8, got {image.dtype} {image.shape}.")
+
+
+def _check_offsets(explanations: "Explanations") -> None:
+    """Check that every unit is inside its text, or is a patch with its corners in order."""
+    rows, is_in_text = row_of_units(explanations.bounds), explanations.segments >= 0
+    half = explanations.offsets.shape[1] // 2
+    starts, ends = explanations.offsets[:, :half], explanations.offsets[:, half:]
+    is_wrong = (explanations.segments < -1) | (explanations.word_index < -1)
+    is_wrong |= is_in_text & ((starts < 0) | (ends < starts)).any(1)
+    if not explanations.is_image:
+        lengths = np.full((len(explanations) + 1, max(map(len, explanations.texts), default=0) + 1), -1)
+        for row, texts in enumerate(explanations.texts):
+            lengths[row, : len(texts)] = [len(text) for text in texts]
+        limits = lengths[rows, np.clip(explanations.segments, -1, lengths.shape[1] - 1)]
+        is_wrong |= is_in_text & (ends[:, 0] > limits)
+    if is_wrong.any():
+        unit = int(np.flatnonzero(is_wrong)[0])
+        raise ShapeError(
+            f"Unit {explanations.tokens[unit]!r} of row {explanations.ids[rows[unit]]!r} is outside its text or "
+            f"image: segment {explanations.segments[unit]}, word {explanations.word_index[unit]}, "
+            f"offsets {_shorten(explanations.offsets[unit])}."
         )
 
 
-def _check_alignments(maps: "Explanations") -> None:
-    """One set of pairs per row, each a span of the question with one of the passage, inside their texts."""
-    if maps.alignments is None:
+def _check_alignments(explanations: "Explanations") -> None:
+    """Check that each row has pairs of a question span and a passage span, inside their texts."""
+    if explanations.alignments is None:
         return
-    if not task_kind(maps.task).has_alignments:
-        raise ShapeError(f"Only questions and passages (task reading) have aligned spans, not task {maps.task!r}.")
-    if len(maps.alignments) != len(maps):
-        raise ShapeError(f"{len(maps)} rows need alignments for {len(maps)}, not {len(maps.alignments)}.")
-    for name, texts, pairs in zip(maps.ids, maps.texts, maps.alignments, strict=True):
+    if not task_kind(explanations.task).has_alignments:
+        raise ShapeError(
+            f"Only task 'reading' has aligned spans (of question and passage), not task {explanations.task!r}."
+        )
+    if len(explanations.alignments) != len(explanations):
+        raise ShapeError(
+            f"{len(explanations)} rows need {len(explanations)} sets of alignments, got {len(explanations.alignments)}."
+        )
+    for name, texts, pairs in zip(explanations.ids, explanations.texts, explanations.alignments, strict=True):
         for pair in pairs:
             for number, (segment, start, end) in enumerate(pair):
                 if segment != number or not 0 <= start <= end <= len(texts[number]):
                     raise ShapeError(
-                        f"An alignment of row {name!r} lies outside its texts: {pair}. The first span is of the "
-                        "question (0, start, end), the second of the passage (1, start, end), in characters."
+                        f"An alignment of row {name!r} is outside its texts: {pair}. The first span must be (0, start, "
+                        "end) in the question, the second (1, start, end) in the passage, in characters."
                     )
 
 
-def _check_scores(maps: "Explanations") -> None:
-    wrong = ~np.isfinite(maps.scores)
-    if maps.kind != "signed":
-        wrong |= maps.scores < 0
-    if wrong.any():
-        units = zip(row_of_units(maps.bounds)[wrong], np.flatnonzero(wrong), strict=True)
-        wanted = "finite" if maps.kind == "signed" else "finite and not negative"
+def _check_scores(explanations: "Explanations") -> None:
+    is_wrong = ~np.isfinite(explanations.scores)
+    if explanations.kind != "signed":
+        is_wrong |= explanations.scores < 0
+    if is_wrong.any():
+        units = zip(row_of_units(explanations.bounds)[is_wrong], np.flatnonzero(is_wrong), strict=True)
+        requirement = "finite" if explanations.kind == "signed" else "finite and not negative"
         raise DataError(
-            f"Scores of kind {maps.kind!r} must be {wanted}; method {maps.method!r} gave others.",
-            [f"row {maps.ids[row]!r}, unit {maps.tokens[unit]!r}: {maps.scores[unit]}" for row, unit in units],
+            f"Scores of kind {explanations.kind!r} must be {requirement}; those of method {explanations.method!r} "
+            "are not.",
+            [
+                f"row {explanations.ids[row]!r}, unit {explanations.tokens[unit]!r}: {explanations.scores[unit]}"
+                for row, unit in units
+            ],
         )
 
 
-def _few(values: np.ndarray) -> str:
+def _shorten(values: np.ndarray) -> str:
     return np.array2string(values, threshold=8, separator=", ")

@@ -1,7 +1,7 @@
-"""Explanations as Parquet: one line per row, everything else in the header, and a checksum over all of it.
+"""Explanations as Parquet files: one line per row, everything else in the header, and a checksum over both.
 
-Files that were put together from shards (format 2) have one row group and one checksum for each, so that neither
-writing nor reading needs all of them in memory.
+A file merged from shards (format 2) has one row group and one checksum per shard, so that neither writing nor reading
+needs all shards in memory.
 """
 
 import hashlib
@@ -26,202 +26,202 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 SHARDED: Final = 2
 METADATA: Final = ("method", "kind", "options", "task", "classes", "teacher", "fingerprints")
-_KEY: Final = b"didact"
-_SPAN: Final = ("start", "end")
-_BOX: Final = ("top", "left", "bottom", "right")
-# Words repeat and are kept in dictionaries; scores hardly ever do.
-_HOW: Final[dict[str, Any]] = {
+_METADATA_KEY: Final = b"didact"
+_SPAN_SIDES: Final = ("start", "end")
+_BOX_SIDES: Final = ("top", "left", "bottom", "right")
+# Texts repeat, so they are dictionary-encoded; scores hardly ever do.
+_WRITER_OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd", "write_statistics": False, "write_page_checksum": True,
     "use_dictionary": ["id", "texts.list.element", "tokens.list.element", "target", "prediction", "label"],
 }  # fmt: skip
-_BREAKS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
+_READ_ERRORS = (DidactError, OSError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError, MemoryError)
 
 
-def to_parquet(maps: "Explanations") -> bytes:
-    """The same content always gives the same bytes."""
+def to_parquet(explanations: "Explanations") -> bytes:
+    """The content of a Parquet file. The same explanations always give the same bytes."""
     import pyarrow
     from pyarrow import parquet
 
-    bounds = pyarrow.array(maps.bounds, pyarrow.int32())
+    bounds = pyarrow.array(explanations.bounds, pyarrow.int32())
 
     def ragged(values: Any) -> Any:
         return pyarrow.ListArray.from_arrays(bounds, pyarrow.array(values))
 
-    text = pyarrow.string()
+    string = pyarrow.string()
     try:
-        header = {"format": FORMAT, **_about(maps), "checksum": _checksum(maps)}
-        header |= {"cautions": maps.cautions} if maps.cautions else {}
+        header = {"format": FORMAT, **_metadata(explanations), "checksum": _checksum(explanations)}
+        header |= {"cautions": explanations.cautions} if explanations.cautions else {}
         columns = {
-            "id": pyarrow.array(maps.ids, text),
-            "texts": pyarrow.array(maps.texts, pyarrow.list_(text)),
-            "tokens": ragged(pyarrow.array(maps.tokens, text)),
-            "segments": ragged(maps.segments),
-            "words": ragged(maps.word_index),
-            **{side: ragged(maps.offsets[:, n]) for n, side in enumerate(_sides(maps.task))},
-            "scores": ragged(maps.scores),
-            "target": pyarrow.array(maps.targets, text),
-            "prediction": pyarrow.array(maps.predictions, text),
-            "residual": pyarrow.array(maps.residuals, from_pandas=False),
-            "probability": pyarrow.array(maps.probabilities, from_pandas=False),
-            "label": pyarrow.array(maps.labels, text),
+            "id": pyarrow.array(explanations.ids, string),
+            "texts": pyarrow.array(explanations.texts, pyarrow.list_(string)),
+            "tokens": ragged(pyarrow.array(explanations.tokens, string)),
+            "segments": ragged(explanations.segments),
+            "words": ragged(explanations.word_index),
+            **{side: ragged(explanations.offsets[:, n]) for n, side in enumerate(_sides(explanations.task))},
+            "scores": ragged(explanations.scores),
+            "target": pyarrow.array(explanations.targets, string),
+            "prediction": pyarrow.array(explanations.predictions, string),
+            "residual": pyarrow.array(explanations.residuals, from_pandas=False),
+            "probability": pyarrow.array(explanations.probabilities, from_pandas=False),
+            "label": pyarrow.array(explanations.labels, string),
         }
-        if maps.alignments is not None:
-            spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in maps.alignments]
+        if explanations.alignments is not None:
+            spans = [[[[start, end] for _, start, end in pair] for pair in pairs] for pairs in explanations.alignments]
             columns["alignments"] = pyarrow.array(spans, pyarrow.list_(pyarrow.list_(pyarrow.list_(pyarrow.int64()))))
     except UnicodeEncodeError as error:
-        raise DataError(f"A text cannot be written: it holds half a character ({error}).") from error
-    table = pyarrow.table(columns).replace_schema_metadata({_KEY: canonical_json(header).encode()})
+        raise DataError(f"A text cannot be written because it contains an incomplete character ({error}).") from error
+    table = pyarrow.table(columns).replace_schema_metadata({_METADATA_KEY: canonical_json(header).encode()})
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer, **_HOW)
+    parquet.write_table(table, buffer, **_WRITER_OPTIONS)
     return buffer.getvalue()
 
 
-def merge_shards(parts: Sequence[Path], path: Path, *, data: str) -> None:
-    """Several files of one method become one, a row group for each; `data` is the fingerprint of all their rows."""
+def merge_shards(shards: Sequence[Path], path: Path, *, data: str) -> None:
+    """Merge files of one method into one file with a row group per shard. `data` is the fingerprint of all rows."""
     import pyarrow
     from pyarrow import parquet
 
-    about: dict[str, Any] = {}
-    checksums, cautions = [], []  # and no more of each header: there may be many
-    for part in parts:
-        told = json.loads(parquet.read_schema(part).metadata[_KEY])
-        own = {name: told[name] for name in METADATA}
-        about = about or own
-        if own != about:
-            raise RecordError(f"{part} is of another method, teacher or task than {parts[0]}.")
-        checksums.append(told["checksum"])
-        cautions.append(told.get("cautions", []))
-    header: dict[str, Any] = {"format": SHARDED, **about, "checksums": checksums, "data": data}
+    metadata: dict[str, Any] = {}
+    checksums, cautions = [], []  # nothing else of the headers is kept, since there may be many shards
+    for shard in shards:
+        shard_header = json.loads(parquet.read_schema(shard).metadata[_METADATA_KEY])
+        shard_metadata = {name: shard_header[name] for name in METADATA}
+        metadata = metadata or shard_metadata
+        if shard_metadata != metadata:
+            raise RecordError(f"{shard} has another method, teacher or task than {shards[0]}.")
+        checksums.append(shard_header["checksum"])
+        cautions.append(shard_header.get("cautions", []))
+    header: dict[str, Any] = {"format": SHARDED, **metadata, "checksums": checksums, "data": data}
     header |= {"cautions": cautions} if any(cautions) else {}  # one list per shard
-    header["checksum"] = checksum_of(header)  # of the header: each row group has its own
-    first = _with_all_columns(parquet.read_table(parts[0], memory_map=False))
-    schema = first.schema.with_metadata({_KEY: canonical_json(header).encode()})
+    header["checksum"] = checksum_of(header)  # covers the header; each row group has its own checksum
+    first = _with_all_columns(parquet.read_table(shards[0], memory_map=False))
+    schema = first.schema.with_metadata({_METADATA_KEY: canonical_json(header).encode()})
     try:
-        with parquet.ParquetWriter(path, schema, **_HOW) as writer:
-            for part in parts:
-                table = _with_all_columns(parquet.read_table(part, memory_map=False))
+        with parquet.ParquetWriter(path, schema, **_WRITER_OPTIONS) as writer:
+            for shard in shards:
+                table = _with_all_columns(parquet.read_table(shard, memory_map=False))
                 writer.write_table(table.replace_schema_metadata(schema.metadata), row_group_size=max(len(table), 1))
     except (pyarrow.ArrowException, OSError) as error:
         raise RecordError(f"Could not write {path}: {error}.") from error
 
 
 def _with_all_columns(table: Any) -> Any:
-    """A table of an earlier version with the columns it lacks, all unknown, in today's order."""
+    """Add columns that a table of an earlier version lacks, filled with unknown values, in the present order."""
     import pyarrow
 
-    unknown = {"probability": (float("nan"), pyarrow.float64()), "label": (None, pyarrow.string())}
-    for place, (name, (value, kind)) in enumerate(unknown.items(), table.column_names.index("residual") + 1):
+    defaults = {"probability": (float("nan"), pyarrow.float64()), "label": (None, pyarrow.string())}
+    for index, (name, (value, dtype)) in enumerate(defaults.items(), table.column_names.index("residual") + 1):
         if name not in table.column_names:
-            table = table.add_column(place, name, pyarrow.array([value] * len(table), kind, from_pandas=False))
+            table = table.add_column(index, name, pyarrow.array([value] * len(table), dtype, from_pandas=False))
     return table
 
 
-def read_shards(make: "type[Explanations]", source: bytes | Path, path: Path) -> "Iterator[Explanations]":
-    """The shards of a file, or of what it holds, one after another; a file that was written at once is one shard.
+def read_shards(cls: "type[Explanations]", source: bytes | Path, path: Path) -> "Iterator[Explanations]":
+    """Iterate over the shards of a file or of its content. A file that was not merged is one shard.
 
-    `make` is the class of a shard; `path` is named where something cannot be read.
+    `cls` is the class of a shard. Raises RecordError, which names `path`, if the file cannot be read.
     """
     import pyarrow
     from pyarrow import parquet
 
-    # What reading a flipped bit can raise, in Arrow or in what is made of it.
-    breaks = (pyarrow.ArrowException, *_BREAKS)
-    damaged = "It may be damaged, or cut short: compute the explanations anew, or take another copy."
+    # A flipped bit can raise any of these, in Arrow or in the code that converts its tables.
+    errors = (pyarrow.ArrowException, *_READ_ERRORS)
+    advice = "It may be damaged or incomplete: compute the explanations again, or use another copy."
     try:
-        opened = pyarrow.BufferReader(source) if isinstance(source, bytes) else source
-        file = parquet.ParquetFile(opened, page_checksum_verification=True)
-        notes = file.schema_arrow.metadata or {}
-    except breaks as error:
-        raise RecordError(f"{path} cannot be read as Parquet. {damaged}") from error
-    if _KEY not in notes:
-        raise RecordError(f"{path} holds a table, but no explanations: load a file that maps.save(path) wrote.")
+        buffer = pyarrow.BufferReader(source) if isinstance(source, bytes) else source
+        file = parquet.ParquetFile(buffer, page_checksum_verification=True)
+        metadata = file.schema_arrow.metadata or {}
+    except errors as error:
+        raise RecordError(f"{path} cannot be read as Parquet. {advice}") from error
+    if _METADATA_KEY not in metadata:
+        raise RecordError(f"{path} has a table but no explanations: load a file that explanations.save(path) wrote.")
     try:
-        header = json.loads(notes[_KEY])
+        header = json.loads(metadata[_METADATA_KEY])
         is_sharded = _check_format(header, path) == SHARDED
         if is_sharded and header.pop("checksum", None) not in (None, checksum_of(header)):
-            raise RecordError(f"The checksum of {path} does not fit its header. {damaged}")
-        sums = header["checksums"] if is_sharded else [header["checksum"]]
-        if is_sharded and len(sums) != file.num_row_groups:
-            raise RecordError(f"{path} has {file.num_row_groups} shards of {len(sums)}. {damaged}")
-        cautions = _cautions(header) or [[]] * len(sums)
-        for shard, (checksum, warnings) in enumerate(zip(sums, cautions, strict=True)):
+            raise RecordError(f"The checksum of {path} does not match its header. {advice}")
+        checksums = header["checksums"] if is_sharded else [header["checksum"]]
+        if is_sharded and len(checksums) != file.num_row_groups:
+            raise RecordError(f"{path} has {file.num_row_groups} of {len(checksums)} shards. {advice}")
+        cautions = _cautions(header) or [[]] * len(checksums)
+        for shard, (checksum, shard_cautions) in enumerate(zip(checksums, cautions, strict=True)):
             table = file.read_row_group(shard) if is_sharded else file.read()
-            maps = make(**_columns(table, header), cautions=tuple(warnings))
-            if _checksum(maps) != checksum:
-                raise RecordError(f"The checksum of {path} does not fit its content. {damaged}")
+            explanations = cls(**_columns(table, header), cautions=tuple(shard_cautions))
+            if _checksum(explanations) != checksum:
+                raise RecordError(f"The checksum of {path} does not match its content. {advice}")
             if is_sharded:
-                maps = maps.derive(fingerprints={**maps.fingerprints, "data": header["data"]})
-            yield maps
+                explanations = explanations.derive(fingerprints={**explanations.fingerprints, "data": header["data"]})
+            yield explanations
     except RecordError:
         raise
-    except breaks as error:
+    except errors as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise RecordError(f"{path} cannot be read ({reason}). {damaged}") from error
+        raise RecordError(f"{path} cannot be read ({reason}). {advice}") from error
 
 
 def _check_format(header: Mapping[str, Any], path: Path) -> int:
-    """The format of a file, if this didact reads it."""
+    """The format of a file. Raises RecordError if it is newer than this didact supports."""
     version = int(header["format"])
     if version > SHARDED:
         raise RecordError(
-            f"{path} was written by a newer didact (format {version}, this one reads {SHARDED}). Update didact."
+            f"{path} was written by a newer didact (format {version}; this one reads up to {SHARDED}). Update didact."
         )
     return version
 
 
 def read_residuals(path: Path) -> Float[np.ndarray, " row"]:
-    """The residuals of a file, which may hold more scores than memory does."""
+    """The residuals of a file, whose scores may not fit into memory."""
     from pyarrow import parquet
 
     return np.asarray(parquet.read_table(path, columns=["residual"])["residual"].to_numpy(), dtype=np.float64)
 
 
 def _cautions(header: Mapping[str, Any]) -> list[list[str]]:
-    """One list per shard; empty where no explainer warned."""
+    """One list of cautions per shard; empty without cautions."""
     cautions: list[Any] = header.get("cautions", [])
     return cautions if header["format"] == SHARDED or not cautions else [cautions]
 
 
 def read_cautions(path: Path) -> list[str]:
-    """The cautions of a file, each once; nothing but its header is read."""
+    """The distinct cautions of a file. Reads only the header."""
     return list(dict.fromkeys(caution for shard in _cautions(read_header(path)) for caution in shard))
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of a file with explanations; empty if it is damaged."""
+    """The header of a file of explanations; empty if it is damaged."""
     from pyarrow import parquet
 
     try:
-        header = json.loads(parquet.read_schema(path).metadata[_KEY])
+        header = json.loads(parquet.read_schema(path).metadata[_METADATA_KEY])
     except ValueError:
         return {}
     return header if isinstance(header, dict) else {}
 
 
 def is_explanations_parquet(path: Path) -> bool:
-    """Whether a file is named as Parquet, and `to_parquet` wrote it; nothing but its header is read."""
+    """Whether a file is named .parquet and `to_parquet` wrote it. Reads only the header."""
     return path.name.lower().endswith(".parquet") and is_explanations(path)
 
 
 def is_explanations(path: Path) -> bool:
-    """Whether `to_parquet` wrote this file, whatever its name."""
+    """Whether `to_parquet` wrote this file, regardless of its name."""
     import pyarrow
     from pyarrow import parquet
 
     if not path.is_file():
         return False
     try:
-        return _KEY in (parquet.read_schema(path).metadata or {})
+        return _METADATA_KEY in (parquet.read_schema(path).metadata or {})
     except (pyarrow.ArrowException, OSError):
         return False
 
 
 def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a shard and what its header says, by the names of `Explanations`."""
+    """The columns and header entries of a shard, under the field names of `Explanations`."""
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
 
     def flat(name: str) -> np.ndarray:
-        # A copy, since Arrow's memory cannot be written to and torch warns of that.
+        # Arrow's memory is read-only, and torch warns about that: copy it.
         return np.array(columns[name].flatten().to_numpy(zero_copy_only=False))
 
     def values(name: str) -> np.ndarray:
@@ -242,34 +242,49 @@ def _columns(table: Any, header: Mapping[str, Any]) -> dict[str, Any]:
         "predictions": tuple(columns["prediction"].to_pylist()),
         "residuals": values("residual"),
         "alignments": _alignments(columns["alignments"].to_pylist()) if "alignments" in columns else None,
-        # Files of earlier versions lack these two: all are unknown.
+        # Files of earlier versions lack these two columns: all values are unknown.
         "probabilities": values("probability") if "probability" in columns else np.zeros(0),
         "labels": tuple(columns["label"].to_pylist()) if "label" in columns else (),
     }
 
 
 def _alignments(rows: Any) -> Any:
-    """Question and passage are told by their order in a pair."""
-    return tuple(tuple(((0, *first), (1, *second)) for first, second in pairs) for pairs in rows)
+    """Restore the text numbers, which are not stored: each pair is (question, passage)."""
+    return tuple(tuple(((0, *question), (1, *passage)) for question, passage in pairs) for pairs in rows)
 
 
-def _about(maps: "Explanations") -> dict[str, Any]:
-    return {name: getattr(maps, name) for name in METADATA}
+def _metadata(explanations: "Explanations") -> dict[str, Any]:
+    return {name: getattr(explanations, name) for name in METADATA}
 
 
-def _checksum(maps: "Explanations") -> str:
-    """A hash of everything that is saved."""
-    words: list[Any] = [_about(maps), maps.ids, maps.texts, maps.tokens, maps.targets, maps.predictions]
-    words += [] if maps.alignments is None else [maps.alignments]  # files without them stay what they were
-    words += [maps.labels] if any(label is not None for label in maps.labels) else []
-    words += [{"cautions": maps.cautions}] if maps.cautions else []
-    digest = hashlib.sha256(canonical_json(words).encode())
-    for column in (maps.bounds, maps.segments, maps.word_index, maps.offsets, maps.scores, maps.residuals):
+def _checksum(explanations: "Explanations") -> str:
+    """A hash of everything that is stored."""
+    contents: list[Any] = [
+        _metadata(explanations),
+        explanations.ids,
+        explanations.texts,
+        explanations.tokens,
+        explanations.targets,
+        explanations.predictions,
+    ]
+    # Added only if present, so that the checksums of older files stay valid.
+    contents += [] if explanations.alignments is None else [explanations.alignments]
+    contents += [explanations.labels] if any(label is not None for label in explanations.labels) else []
+    contents += [{"cautions": explanations.cautions}] if explanations.cautions else []
+    digest = hashlib.sha256(canonical_json(contents).encode())
+    for column in (
+        explanations.bounds,
+        explanations.segments,
+        explanations.word_index,
+        explanations.offsets,
+        explanations.scores,
+        explanations.residuals,
+    ):
         digest.update(np.ascontiguousarray(column).tobytes())
-    if not np.isnan(maps.probabilities).all():
-        digest.update(np.ascontiguousarray(maps.probabilities).tobytes())
+    if not np.isnan(explanations.probabilities).all():
+        digest.update(np.ascontiguousarray(explanations.probabilities).tobytes())
     return digest.hexdigest()
 
 
 def _sides(task: str) -> tuple[str, ...]:
-    return _BOX if task_kind(task).is_image else _SPAN
+    return _BOX_SIDES if task_kind(task).is_image else _SPAN_SIDES

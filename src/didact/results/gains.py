@@ -1,4 +1,4 @@
-"""The rows of a comparison: a gain for each explainer, student and training size; failed runs; learned mixes."""
+"""The rows of a comparison: gains per explainer, student and training size; failed runs; learned weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,20 +8,19 @@ from didact.results.contrast import Column
 from didact.results.documents import NOT_STORED, MappingDocument
 from didact.results.training_record import LearnedRecord, LearningEpoch
 
-NONE: Final = "none"  # the arm without explanations, which every gain is over
-FEW_SEEDS: Final = 5  # fewer seeds than these are marked: their intervals say little
+NONE: Final = "none"  # the arm without explanations, the reference of every gain
+FEW_SEEDS: Final = 5  # rows with fewer seeds are marked: their intervals are unreliable
 _COUNTS: Final = ("size", "seeds", "test_rows", "lost_rows", "low_seeds")
 _NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level", "p", "rank")
 
 
 @dataclass(frozen=True, eq=False)
 class GainRow(MappingDocument):
-    """One explainer with one student and training size. Measures and gains are fractions; what is unknown is None.
+    """One explainer with one student and training size. Measures and gains are fractions; unknown values are None.
 
-    `gain` is the mean paired difference to `none` over seeds and test rows. It is `claimed` by the rule of
-    docs/compare.md, which is so exactly where the interval from `low` to `high` (at `level`) excludes 0. `low_seeds`
-    counts the seeds that fell into a lower group of their own, `lost_rows` the rows that lost some of their
-    explanation.
+    `gain` is the mean paired difference to `none` over seeds and test rows. It is `claimed` by the rule in
+    docs/compare.md, which is equivalent to an interval from `low` to `high` (at `level`) that excludes 0. `low_seeds`
+    counts the seeds that form a separate, lower group; `lost_rows` counts the rows that lost part of their explanation.
     """
 
     explainer: str
@@ -73,17 +72,17 @@ class GainRow(MappingDocument):
 
     @property
     def is_above(self) -> bool:
-        """The gain is claimed to be above 0."""
+        """Whether the gain is claimed to be above 0."""
         return self.claimed and (self.gain or 0.0) > 0
 
     @property
     def is_below(self) -> bool:
-        """The gain is claimed to be below 0."""
+        """Whether the gain is claimed to be below 0."""
         return self.claimed and (self.gain or 0.0) < 0
 
     @property
     def mark(self) -> str:
-        """▲ for a gain claimed above 0, ▼ for one claimed below."""
+        """▲ for a gain claimed to be above 0, ▼ for one claimed to be below, otherwise empty."""
         return "▲" if self.is_above else "▼" if self.is_below else ""
 
     @property
@@ -93,12 +92,12 @@ class GainRow(MappingDocument):
 
     @property
     def modes_sentence(self) -> str:
-        """What a reader must know of an arm whose students fall into two groups."""
+        """A warning for an arm whose students fall into two groups."""
         if 2 * self.low_seeds <= self.seeds:
-            what = f"{self.low_seeds} of {self.seeds} students failed to learn what the others did"
+            finding = f"{self.low_seeds} of {self.seeds} students failed to learn what the others did"
         else:
-            what = f"{self.seeds - self.low_seeds} of {self.seeds} students learned what the others did not"
-        return f"{self.explainer}: {what}; intervals with it are too narrow."
+            finding = f"{self.seeds - self.low_seeds} of {self.seeds} students learned what the others did not"
+        return f"{self.explainer}: {finding}; intervals with it are too narrow."
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +114,7 @@ class FailedRun(MappingDocument):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearnedWeights(LearnedRecord):
-    """What a learned explainer became for one student, size and seed: the weight of each part by its name."""
+    """The weights that an explainer learned for one student, size and seed, one per named component."""
 
     explainer: str
     student: str
@@ -125,9 +124,9 @@ class LearnedWeights(LearnedRecord):
 
     @classmethod
     def of(cls, learned: LearnedRecord, explainer: str, student: str, size: int, seed: int) -> "LearnedWeights":
-        """What was recorded of an explainer, without its epochs."""
-        column = {"explainer": explainer, "student": student, "size": size, "seed": seed}
-        return cls.from_document({**column, **learned.to_document()})
+        """The weights in the record of a learned explainer, without its epochs."""
+        identity = {"explainer": explainer, "student": student, "size": size, "seed": seed}
+        return cls.from_document({**identity, **learned.to_document()})
 
 
 def column_name(column: Column) -> str:

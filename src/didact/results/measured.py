@@ -1,4 +1,4 @@
-"""What a run measured without students: explained test rows, metrics, agreement and cost (measured.json)."""
+"""Measurements of a run that need no students: explained test rows, metrics, agreement and cost (measured.json)."""
 
 import math
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, eq=False)
 class Cost(MappingDocument):
-    """Of one method, per explained row. `memory` is the peak above idle, in megabytes.
+    """The cost of one method per explained row. `memory` is the peak above idle, in megabytes.
 
-    `forward` counts rows that went through the model, the pass that finds the predicted class included; `backward`
-    those whose gradient was taken. Of a black box they are its inputs, and there is nothing backward.
+    `forward` counts the rows that the model computes, including the pass that finds the predicted class; `backward`
+    counts the rows whose gradient is computed. For a black box, `forward` counts its inputs; there is no backward pass.
     """
 
     method: str
@@ -38,7 +38,7 @@ class Cost(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRow(MappingDocument):
-    """One row that all methods explained. `rationale` holds (text, start, end), or for images four sides."""
+    """One row that all methods explained. `rationale` has (text, start, end), for images the sides of boxes."""
 
     id: str
     gold: str | None = None
@@ -51,14 +51,18 @@ class MeasuredRow(MappingDocument):
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "MeasuredRow":
-        """A stored row. Answers of the first versions may be numbers."""
-        answers = {name: _answer(document[name]) for name in ("gold", "prediction") if document.get(name) is not None}
-        return super().from_document({"gold": None, **document, **answers, "picture": _text(document.get("picture"))})
+        """Convert a stored row. Answers stored by early versions may be numbers."""
+        answers = {
+            name: _answer_text(document[name]) for name in ("gold", "prediction") if document.get(name) is not None
+        }
+        return super().from_document(
+            {"gold": None, **document, **answers, "picture": _optional_text(document.get("picture"))}
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredMethod(MappingDocument):
-    """One set of explanations of the measured rows, and its file in the run's folder."""
+    """The explanations by one method, and their file in the folder of the run."""
 
     label: str
     file: str
@@ -68,7 +72,7 @@ class MeasuredMethod(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class SkippedMethod(MappingDocument):
-    """A method that could not explain the rows."""
+    """A method that could not explain the rows, and the reason."""
 
     label: str
     reason: str = ""
@@ -76,7 +80,7 @@ class SkippedMethod(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class Measurements(Document):
-    """Explanations of test rows, and numbers about them. `key` hashes everything that they depend on."""
+    """Explanations of test rows and their metrics. `key` is a hash of everything that they depend on."""
 
     split: str = "test"
     task: str = ""
@@ -94,7 +98,7 @@ class Measurements(Document):
 
     @classmethod
     def load(cls, folder: Path) -> "Measurements | None":
-        """What was measured in a run; None if nothing was."""
+        """The measurements of a run; None if it has none."""
         path = folder / FILE
         advice = f"Run the same comparison again with --eval-rows, or remove {path} for a report without it."
         try:
@@ -103,11 +107,12 @@ class Measurements(Document):
             return None
 
     def to_document(self) -> dict[str, object]:
-        """The fields as JSON has them; nothing stands for a table without rows."""
+        """The stored fields as JSON data. A table of metrics without rows is an empty object."""
         document = super().to_document()
         return document if self.metrics.rows else {**document, "metrics": {}}
 
     def save(self) -> None:
+        """Write the measurements to `folder`."""
         save_document(self.folder / FILE, self.to_document(), VERSION)
 
     @property
@@ -119,16 +124,16 @@ class Measurements(Document):
         return {method.label for method in self.methods if method.is_control}
 
     def inside(self, name: str) -> Path | None:
-        """A file of the run by the name that a record gives; None for what lies elsewhere or is not there."""
+        """The path of a file that a record names; None if it is outside the folder of the run or does not exist."""
         path = self.folder / name
         try:
-            is_ours = path.resolve().is_relative_to(self.folder.resolve()) and path.is_file()
-        except (OSError, ValueError):  # a name that no file can have
+            is_inside = path.resolve().is_relative_to(self.folder.resolve()) and path.is_file()
+        except (OSError, ValueError):  # not a valid file name
             return None
-        return path if is_ours else None
+        return path if is_inside else None
 
     def explanations(self, method: MeasuredMethod) -> Explanations | str:
-        """The explanations of one method, or what stands in the way."""
+        """The explanations by one method, or a message that says why they cannot be loaded."""
         path = self.inside(method.file)
         if path is None:
             return f"the file {method.file!r} is not in the run's folder"
@@ -139,19 +144,23 @@ class Measurements(Document):
 
     @cached_property
     def incomplete(self) -> dict[str, float]:
-        """The methods whose scores should add up and do not: the median residual, where it exceeds 5 %."""
-        residuals = {}
+        """The median completeness error of each method that promises completeness and misses it by more than 5 %."""
+        medians = {}
         for method in self.methods:
-            maps = self.explanations(method)
-            known = [] if isinstance(maps, str) else [one for one in maps.residuals.tolist() if not math.isnan(one)]
-            if known and (residual := median(known)) > COMPLETENESS_TOLERANCE:
-                residuals[method.label] = residual
-        return residuals
+            explanations = self.explanations(method)
+            residuals = (
+                []
+                if isinstance(explanations, str)
+                else [value for value in explanations.residuals.tolist() if not math.isnan(value)]
+            )
+            if residuals and (residual := median(residuals)) > COMPLETENESS_TOLERANCE:
+                medians[method.label] = residual
+        return medians
 
 
-def _answer(value: Any) -> str:
+def _answer_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _text(value: Any) -> str | None:
+def _optional_text(value: Any) -> str | None:
     return None if value is None else str(value)

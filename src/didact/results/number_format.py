@@ -1,4 +1,4 @@
-"""How numbers and lists of names are written for people. Tables, charts and sentences all take it from here."""
+"""Formatting of numbers and lists of names, shared by tables, charts and sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,21 @@ UNKNOWN = "–"
 
 
 def minus(text: str) -> str:
-    """With a proper minus sign."""
+    """Replace hyphens with minus signs."""
     return text.replace("-", "−")
 
 
 def join_names(names: Sequence[str]) -> str:
-    """a, b and c"""
+    """Join names as in "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """A value times `scale` with so many `digits`. What rounds to zero has no sign; None is written as –.
+    """A format: values times `scale` with `digits` decimals. A number that rounds to zero has no sign; None becomes –.
 
-    `suffix` follows values, not differences. With `ascii_minus` a negative number begins with a hyphen, as terminals
-    and files have it.
+    `suffix` follows values, not differences. `ascii_minus` writes a hyphen instead of a minus sign, for terminals and
+    files.
     """
 
     scale: float = 1.0
@@ -30,22 +30,22 @@ class NumberFormat:
     ascii_minus: bool = False
 
     def plain(self, value: float | None) -> str:
-        """A value."""
+        """Format a value."""
         return UNKNOWN if value is None else self._digits(value, "") + self.suffix
 
     def signed(self, value: float | None) -> str:
-        """A difference, with its sign."""
+        """Format a difference with its sign."""
         return UNKNOWN if value is None else self._digits(value, "+")
 
     def interval(self, low: float | None, high: float | None, *, signed: bool = True) -> str:
-        """low to high, as sentences write it."""
+        """Format an interval for sentences: "low to high"."""
         if low is None or high is None:
             return "no interval"
-        write = self.signed if signed else self.plain
-        return f"{write(low)} to {write(high)}"
+        format_number = self.signed if signed else self.plain
+        return f"{format_number(low)} to {format_number(high)}"
 
     def brackets(self, low: float | None, high: float | None) -> str:
-        """[low, high], as tables write it."""
+        """Format an interval for tables: "[low, high]"."""
         return "no interval" if low is None or high is None else f"[{self.signed(low)}, {self.signed(high)}]"
 
     def _digits(self, value: float, sign: str) -> str:

@@ -1,4 +1,4 @@
-"""What explanations in a file were made of, and whether others may replace them."""
+"""Check whether new explanations may replace those in an existing file."""
 
 import json
 from collections.abc import Mapping
@@ -20,34 +20,36 @@ def check_same_origin(
     is_reproducible: bool,
     advice: str = "",
 ) -> None:
-    """An error if a file holds explanations of another model, method or data than these.
+    """Raise OptionError if the file has explanations for another model, method or data.
 
-    Only the fingerprints that are given are compared. `is_known` is false for a method that was passed as an object:
-    its name and options do not say that it is the same. `advice` ends the message.
+    Compares only the fingerprints that are passed. `is_known` is false for a method passed as an object, whose name and
+    options do not prove that it is the same. `advice` ends the message. Files without explanations are ignored.
     """
     if not is_explanations(path):
         return
     stored = read_header(path)
     differences = _method_differences(stored, method, json.loads(canonical_json(options)))
     if not differences and not is_reproducible:
-        differences = [f"method {method!r} was passed as an object, and may have changed"]
-    prints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
-    if "teacher" in fingerprints and fingerprints["teacher"] != prints.get("teacher"):
-        name = stored.get("teacher")
-        both = f"both are called {teacher!r}, and differ in weights or settings"
-        differences.insert(0, f"model ({both if name == teacher else f'{name!r} there, {teacher!r} here'})")
-    if "data" in fingerprints and fingerprints["data"] != prints["data"]:
+        differences = [f"method {method!r} was passed as an object and may have changed"]
+    stored_fingerprints = {"data": stored.get("data"), **stored.get("fingerprints", {})}
+    if "teacher" in fingerprints and fingerprints["teacher"] != stored_fingerprints.get("teacher"):
+        stored_teacher = stored.get("teacher")
+        same_name = f"both are called {teacher!r}, but differ in weights or settings"
+        differences.insert(
+            0, f"model ({same_name if stored_teacher == teacher else f'{stored_teacher!r} there, {teacher!r} here'})"
+        )
+    if "data" in fingerprints and fingerprints["data"] != stored_fingerprints["data"]:
         differences.append("data (other rows)")
     if differences:
         raise OptionError(
-            f"{path} holds other explanations. What differs: {'; '.join(differences)}. Name another file, or allow it "
-            f"to be replaced (overwrite=True, --overwrite).{advice}"
+            f"{path} contains other explanations. What differs: {'; '.join(differences)}. Name another file, or "
+            f"allow it to be replaced (overwrite=True, --overwrite).{advice}"
         )
 
 
 def _method_differences(stored: Mapping[str, Any], method: str, options: Mapping[str, Any]) -> list[str]:
     if stored.get("method") != method:
         return [f"method ({stored.get('method')!r} there, {method!r} here)"]
-    before: Mapping[str, Any] = stored.get("options", {})
-    names = [name for name in sorted({*before, *options}) if before.get(name) != options.get(name)]
-    return [f"option {name} ({before.get(name)!r} there, {options.get(name)!r} here)" for name in names]
+    stored_options: Mapping[str, Any] = stored.get("options", {})
+    names = [name for name in sorted({*stored_options, *options}) if stored_options.get(name) != options.get(name)]
+    return [f"option {name} ({stored_options.get(name)!r} there, {options.get(name)!r} here)" for name in names]

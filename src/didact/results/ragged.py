@@ -1,4 +1,4 @@
-"""Reductions over the rows of ragged arrays, and their normalisation. No torch; padded tensors: `core.normalise`."""
+"""Reductions and normalisation over the rows of ragged arrays, in NumPy. For padded tensors see `core.normalise`."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -7,47 +7,47 @@ from jaxtyping import Float, Int
 def reduce_rows(
     function: np.ufunc, values: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"], *, empty: float
 ) -> Float[np.ndarray, " row"]:
-    """`function` (np.add, np.maximum) over the values of each row; `empty` for a row that has none.
+    """Reduce the values of each row with `function` (np.add, np.maximum); rows without values become `empty`.
 
-    Row i has the values from `bounds[i]` to `bounds[i + 1]`. `reduceat` alone gives an empty row its neighbour's value,
-    and fails where the last row is empty.
+    Row i has the values from `bounds[i]` to `bounds[i + 1]`. `reduceat` alone gives an empty row the value of its
+    neighbour and fails if the last row is empty.
     """
     reduced = np.full(len(bounds) - 1, empty, dtype=np.float64)
-    filled = np.diff(bounds) > 0
-    if filled.any():
-        reduced[filled] = function.reduceat(values, bounds[:-1][filled])
+    has_units = np.diff(bounds) > 0
+    if has_units.any():
+        reduced[has_units] = function.reduceat(values, bounds[:-1][has_units])
     return reduced
 
 
 def bounds_of(counts: Int[np.ndarray, " row"]) -> Int[np.ndarray, " bound"]:
-    """Where rows with so many values begin and end."""
+    """The bounds of rows with these numbers of values."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def row_of_units(bounds: Int[np.ndarray, " bound"]) -> Int[np.ndarray, " unit"]:
-    """The number of the row that each unit belongs to."""
+    """The row index of each unit."""
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
 def softmax_rows(logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
     """The softmax of each row."""
-    owner = row_of_units(bounds)
-    mass = np.exp(logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner])
-    return np.asarray(mass / reduce_rows(np.add, mass, bounds, empty=1.0)[owner])
+    rows = row_of_units(bounds)
+    mass = np.exp(logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[rows])
+    return np.asarray(mass / reduce_rows(np.add, mass, bounds, empty=1.0)[rows])
 
 
 def log_softmax_rows(
     logits: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]
 ) -> Float[np.ndarray, " unit"]:
-    """The logarithm of each row's softmax."""
-    owner = row_of_units(bounds)
-    logits = logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[owner]
-    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[owner])
+    """The log-softmax of each row."""
+    rows = row_of_units(bounds)
+    logits = logits - reduce_rows(np.maximum, logits, bounds, empty=0.0)[rows]
+    return np.asarray(logits - np.log(reduce_rows(np.add, np.exp(logits), bounds, empty=1.0))[rows])
 
 
 def normalise_rows(mass: Float[np.ndarray, " unit"], bounds: Int[np.ndarray, " bound"]) -> Float[np.ndarray, " unit"]:
-    """Each row divided by its sum; a row without any mass is uniform."""
+    """Each row divided by its sum. A row whose sum is 0 becomes uniform."""
     total = reduce_rows(np.add, mass, bounds, empty=1.0)
-    even = 1.0 / np.maximum(np.diff(bounds), 1)
-    owner = row_of_units(bounds)
-    return np.where(total[owner] > 0, mass / np.where(total > 0, total, 1.0)[owner], even[owner])
+    uniform = 1.0 / np.maximum(np.diff(bounds), 1)
+    rows = row_of_units(bounds)
+    return np.where(total[rows] > 0, mass / np.where(total > 0, total, 1.0)[rows], uniform[rows])

@@ -1,4 +1,4 @@
-"""What a run says of itself: how and when it was started, and what decided its comparison."""
+"""Metadata of a run: its command and times, and what determined its comparison."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class RunRecord(Document):
-    """The command of a run and its times in UTC, in a file of its own, since results do not depend on them.
+    """The command of a run and its times in UTC. They have their own file, since results do not depend on them.
 
-    What older runs did not record is empty or None.
+    Values that older runs did not record are empty or None.
     """
 
     command: str = ""
@@ -28,12 +28,12 @@ class RunRecord(Document):
     def now(cls, command: str, started: datetime) -> "RunRecord":
         """The record of a run that ends now."""
         ended = datetime.now(UTC)
-        begin, end = (moment.isoformat(timespec="seconds") for moment in (started, ended))
-        return cls(command, begin, end, round((ended - started).total_seconds(), 1))
+        start_text, end_text = (moment.isoformat(timespec="seconds") for moment in (started, ended))
+        return cls(command, start_text, end_text, round((ended - started).total_seconds(), 1))
 
     @classmethod
     def load(cls, folder: Path) -> "RunRecord":
-        """The record in a run's folder; an empty one for runs of earlier versions, which have no such file."""
+        """Read the record in the folder of a run. Runs of earlier versions have none: the record is empty."""
         advice = "Run the same comparison again, or remove the file."
         try:
             return load_document(folder / FILE, VERSION, cls.from_document, advice=advice)
@@ -41,11 +41,12 @@ class RunRecord(Document):
             return cls()
 
     def save(self, folder: Path) -> None:
+        """Write the record to the folder of a run."""
         save_document(folder / FILE, self.to_document(), VERSION, indent=1)
 
     @property
     def date(self) -> str:
-        """When the run finished, to the minute; else when it started."""
+        """When the run finished (or else started), to the minute; empty if unknown."""
         try:
             moment = datetime.fromisoformat(self.finished or self.started)
         except ValueError:
@@ -57,7 +58,7 @@ class RunRecord(Document):
 
 @dataclass(frozen=True, eq=False)
 class ColumnInfo(MappingDocument):
-    """One student and size of the table. `learned` is None where it cannot be judged; `reason` says why it is false."""
+    """A column of the table. `learned` is None if it cannot be judged; `reason` says why it is false."""
 
     student: str
     size: int
@@ -67,10 +68,10 @@ class ColumnInfo(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class RunInfo(MappingDocument):
-    """What decided a comparison, for people who read it. What older runs did not record is empty or None.
+    """What determined a comparison, for its readers. Values that older runs did not record are empty or None.
 
-    `majority` is what always giving the most frequent answer reaches; `balance` says what was done about unequal
-    classes; `starts` tells how each architecture starts and `students` what each student is.
+    `majority` is the score of always predicting the most frequent answer. `balance` describes the treatment of unequal
+    classes, `starts` the initialisation of each architecture, and `students` each student.
     """
 
     didact: str = ""
@@ -98,7 +99,7 @@ class RunInfo(MappingDocument):
     left_out: tuple[str, ...] = ()
 
     def to_document(self) -> dict[str, object]:
-        """The facts as JSON has them. Only runs on a file know how many rows it had."""
+        """The fields as JSON data. `file_rows` is stored only for runs on a file."""
         document = super().to_document()
         if self.file_rows is None:
             del document["file_rows"]

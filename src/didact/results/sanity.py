@@ -1,4 +1,4 @@
-"""Whether explanations depend on the model, and which metrics can be fooled: what the sanity checks found."""
+"""Results of sanity checks: whether explanations depend on the model, and which metrics prefer a label leak."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,10 @@ CHECKS: Final = ("weights", "labels", "trivial")
 
 @dataclass(frozen=True, eq=False)
 class SanityStep(MappingDocument):
-    """One method after one step: Spearman's ρ of |scores| with those of the teacher as it is, mean over rows.
+    """One method after one step of randomisation: Spearman's ρ of |scores| with those for the original teacher.
 
-    `roc_auc` is the area against the rationales. Both have 95 % intervals; what is not known is NaN, or None in a file.
+    ρ is a mean over rows. `roc_auc` is the ROC AUC against the rationales. Both have 95 % intervals. Unknown values are
+    NaN, and None in a file.
     """
 
     method: str
@@ -30,7 +31,7 @@ class SanityStep(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class FooledMetric(MappingDocument):
-    """One metric: what trivial explanations reach and what random ones do. `fooled` if trivial ones are better."""
+    """One metric for trivial and for random explanations. `fooled` is true if trivial ones score better."""
 
     metric: str
     trivial: float | None
@@ -45,7 +46,7 @@ class FooledMetric(MappingDocument):
 
 @dataclass(frozen=True)
 class Sanity(Document):
-    """Lines of the checks that were asked for: redrawn weights, shuffled labels, trivial explanations."""
+    """The results of the requested checks: randomised weights, shuffled labels, trivial explanations."""
 
     weights: tuple[SanityStep, ...] = ()
     labels: tuple[SanityStep, ...] = ()
@@ -53,18 +54,18 @@ class Sanity(Document):
     notes: tuple[str, ...] = ()
 
     def to_pandas(self) -> dict[str, Any]:
-        """A data frame for each check."""
+        """One data frame per check that has results."""
         import pandas
 
         return {name: pandas.DataFrame(map(dict, getattr(self, name))) for name in CHECKS if getattr(self, name)}
 
     def save(self, path: Path | str) -> None:
-        """Write the lines as JSON."""
+        """Write the results as JSON."""
         save_document(Path(path), self.to_document(), VERSION)
 
     @classmethod
     def load(cls, path: Path | str) -> "Sanity":
-        """What `save` wrote."""
-        missing = f"There is no file {path}. Sanity checks are written by sanity.save(path)."
+        """Read a file that `save` wrote. Raises RecordError if it is damaged."""
+        missing = f"There is no file {path}. Write one with sanity.save(path)."
         advice = "Run the checks again (didact sanity)."
         return load_document(Path(path), VERSION, cls.from_document, advice=advice, missing=missing)

@@ -1,4 +1,4 @@
-"""What a study with people found: `StudyAnalysis`, as `didact study analyze` stores it in analysis.json."""
+"""The result of a study with people: `StudyAnalysis`, which `didact study analyze` stores in analysis.json."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,11 @@ KINDS: Final = ("ranking", "simulation", "rating")
 
 @dataclass(frozen=True, eq=False)
 class MethodEstimate(MappingDocument):
-    """One method, or one cohort of a simulation. `rank` is about people at large, `rank_here` about those asked.
+    """The estimate for one method, or for one cohort of a simulation.
 
-    A cohort has shares of right answers: where the model is right, where it is wrong, while learning, and of each
-    person. `counts` are ratings by point of the scale. What a kind of study does not have is None, and not stored.
+    `rank` generalises to people in general, `rank_here` only to the participants. A cohort has proportions of correct
+    answers: where the model is right, where it is wrong, while learning, and per person. `counts` has the number of
+    ratings at each point of the scale. Values that a kind of study does not have are None and not stored.
     """
 
     method: str
@@ -46,8 +47,8 @@ class MethodEstimate(MappingDocument):
     def from_document(cls, document: Mapping[str, object]) -> "MethodEstimate":
         by_person = document.get("by_person")
         entries = by_person.items() if isinstance(by_person, Mapping) else ()
-        known = {name: value for name, entry in entries if (value := number(entry)) is not None}
-        return super().from_document({**document, "by_person": known})
+        finite = {name: value for name, entry in entries if (value := number(entry)) is not None}
+        return super().from_document({**document, "by_person": finite})
 
     def to_document(self) -> dict[str, object]:
         return {name: plain(value) for name, value in vars(self).items() if value is not None}
@@ -55,9 +56,9 @@ class MethodEstimate(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class PairwiseDifference(MappingDocument):
-    """The better of two methods and the worse.
+    """The difference between two methods, better minus worse.
 
-    The `sure` interval holds for all pairs at once, the `here` interval if people stay the same.
+    The `sure` interval is simultaneous over all pairs. The `here` interval is for these participants only.
     """
 
     better: str
@@ -75,7 +76,7 @@ class PairwiseDifference(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class TestedPair(PairwiseDifference):
-    """Two cohorts of a simulation, with the permutation test of their difference."""
+    """The difference between two cohorts of a simulation, with its permutation test."""
 
     p: float | None = None
     p_holm: float | None = None
@@ -85,7 +86,7 @@ class TestedPair(PairwiseDifference):
 
 @dataclass(frozen=True, eq=False)
 class Participant(MappingDocument):
-    """One person: how much was answered, how fast, how far they agree with the others (`tau`), and what looks odd."""
+    """One person: number and speed of answers, agreement with the others (`tau`), and anything suspicious (`odd`)."""
 
     person: str
     cohort: str
@@ -100,10 +101,10 @@ class Participant(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class Skill(MappingDocument):
-    """What a method reached by TrueSkill: μ with its 95 % interval, and its rank.
+    """The TrueSkill rating of a method: μ with its 95 % interval, and its rank.
 
-    `shuffled` is μ as the mean over shuffled orders of the games, `spread` its standard deviation over them: TrueSkill
-    believes late games more, so its answer depends on an order that means nothing.
+    `shuffled` is the mean of μ over shuffled orders of the games and `spread` its standard deviation: TrueSkill gives
+    later games more weight, so its result depends on an arbitrary order.
     """
 
     method: str
@@ -118,8 +119,8 @@ class Skill(MappingDocument):
 
 
 @dataclass(frozen=True)
-class PeopleNeeded(Document):
-    """How many people a difference takes: the `smallest` that was found, or the one `asked` for."""
+class RequiredPeople(Document):
+    """How many people are needed to detect a difference: the `smallest` observed one, or the one `asked` for."""
 
     what: str
     difference: float
@@ -131,9 +132,9 @@ class PeopleNeeded(Document):
 
 @dataclass(frozen=True)
 class Power(Document):
-    """How large a study must be. `rows` is empty with a `reason` where that cannot be said."""
+    """A power analysis. If it is not possible, `rows` is empty and `reason` says why."""
 
-    rows: tuple[PeopleNeeded, ...] = ()
+    rows: tuple[RequiredPeople, ...] = ()
     power: float = 0.8
     groups: int | None = None
     reason: str = ""
@@ -141,30 +142,30 @@ class Power(Document):
 
 @dataclass(frozen=True)
 class PeopleAgreement(Document):
-    """How far people agree, by measure; what is unknown is left out."""
+    """Agreement between people by measure, without unknown values."""
 
     values: tuple[tuple[str, float], ...]
     reason: str
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "PeopleAgreement":
-        names = {
+        titles = {
             "kendall_w_items": "Kendall's W, mean over items",
             "kendall_w_people": "Kendall's W of people's mean ranks",
             "alpha": f"Krippendorff's α, {document.get('alpha_metric')}",
             "alpha_ordinal": "Krippendorff's α, ordinal",
         }
-        stored = [(title, number(document.get(name))) for name, title in names.items()]
+        stored = [(title, number(document.get(name))) for name, title in titles.items()]
         cohorts = document.get("by_cohort")
         if isinstance(cohorts, Mapping):
             stored += [(f"α within {name}", number(value)) for name, value in cohorts.items()]
-        known = tuple((title, value) for title, value in stored if value is not None)
-        return cls(known, str(document.get("reason") or ""))
+        values = tuple((title, value) for title, value in stored if value is not None)
+        return cls(values, str(document.get("reason") or ""))
 
 
 @dataclass(frozen=True)
 class StudyCounts(Document):
-    """How large the study is, and who in it did not finish, looks odd or is left out."""
+    """The size of the study, and who did not finish, looks suspicious or is left out."""
 
     people: int
     synthetic: int
@@ -181,7 +182,7 @@ class StudyCounts(Document):
 
 @dataclass(frozen=True, eq=False)
 class StudyAnalysis(Document):
-    """An analysed study. `document` is what is stored, with everything that no table shows."""
+    """An analysed study. `document` is the stored JSON, including values that no table shows."""
 
     kind: str
     title: str
@@ -201,27 +202,28 @@ class StudyAnalysis(Document):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "StudyAnalysis":
-        """What a document holds. Raises LookupError, TypeError or ValueError where it is damaged."""
+        """Read a stored document. Raises LookupError, TypeError or ValueError if it is damaged."""
         if document["kind"] not in KINDS:
-            raise ValueError(f"a study of kind {document['kind']!r} is not known here")
+            raise ValueError(f"unknown kind of study {document['kind']!r}")
         skills = list(dict(document.get("trueskill") or {}).get("rows", ()))
         return replace(super().from_document({**document, "skills": skills}), document=document)
 
     @classmethod
     def load(cls, folder: Path | str) -> "StudyAnalysis":
-        """The analysis that lies in a study's folder."""
+        """Read the analysis in the folder of a study. Raises OptionError if it is missing."""
         folder, advice = Path(folder), f"Run `didact study analyze {folder}`."
         if not folder.is_dir():
             raise OptionError(f"There is no folder {folder}. Name the folder of a study that was analysed.")
-        missing = f"{folder} holds no {FILE}: the study was not analysed yet. {advice}"
+        missing = f"{folder} has no {FILE}: the study is not analysed yet. {advice}"
         analysis = load_document(folder / FILE, VERSION, cls.from_document, advice=advice, missing=missing)
         return replace(analysis, folder=folder)
 
     def save(self, folder: Path) -> None:
+        """Write the analysis to the folder of a study."""
         save_document(folder / FILE, self.document, VERSION, indent=1)
 
     def to_document(self) -> dict[str, object]:
-        """Plain JSON data, as `analysis.json` holds it."""
+        """The content of `analysis.json`."""
         return dict(self.document)
 
     @property
@@ -230,17 +232,17 @@ class StudyAnalysis(Document):
 
     @property
     def format(self) -> NumberFormat:
-        """How estimates are written: shares of a simulation in percent."""
+        """The format of estimates: percent for a simulation."""
         return NumberFormat(100.0, 0, " %") if self.kind == "simulation" else NumberFormat()
 
     def power_for(self, difference: float) -> str:
-        """How many people it takes to detect `difference`, in a sentence; or why that cannot be said."""
-        shown = f"{100 * difference:.1f} %" if self.kind == "simulation" else f"{difference:.2f}"
+        """A sentence that says how many people are needed to detect `difference`, or why the number is unknown."""
+        difference_text = f"{100 * difference:.1f} %" if self.kind == "simulation" else f"{difference:.2f}"
         needed = next((row for row in self.power.rows if row.what == "asked"), None)
         if needed is None:
             reason = self.power.reason or "not analysed"
-            return f"How many people a difference of {shown} takes cannot be said: {reason}."
-        start = f"To detect a difference of {shown} with a power of {100 * self.power.power:.0f} %"
+            return f"The number of people needed to detect a difference of {difference_text} is unknown: {reason}."
+        start = f"To detect a difference of {difference_text} with a power of {100 * self.power.power:.0f} %"
         if needed.people is None:
             return f"{start}, no number of people is enough, even with {needed.items} items."
         each = " in each cohort" if self.power.groups == 2 else ""

@@ -1,47 +1,53 @@
-"""The tables of an analysed study. Terminal and report show the same ones."""
+"""The tables of an analysed study, the same for terminals and reports."""
 
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.study_analysis import MethodEstimate, StudyAnalysis
 from didact.viz.tables import Cell, Table
 
-_TWO = NumberFormat()
-_SHARE = NumberFormat(100.0, 0, " %")
+_DECIMALS = NumberFormat()
+_PERCENT = NumberFormat(100.0, 0, " %")
 _COUNT = NumberFormat(digits=0)
-# By kind of study, what a table of methods adds: heading, field, format.
-_EXTRA = {
-    "ranking": (("first places", "first_places", _SHARE), ("mean rank", "mean_rank", _TWO)),
+# Additional columns of the methods table by kind of study: heading, field, format.
+_EXTRA_COLUMNS = {
+    "ranking": (("first places", "first_places", _PERCENT), ("mean rank", "mean_rank", _DECIMALS)),
     "simulation": (
         ("people", "people", _COUNT),
-        ("where the model is right", "where_right", _SHARE),
-        ("where it is wrong", "where_wrong", _SHARE),
-        ("while learning", "learning", _SHARE),
+        ("where the model is right", "where_right", _PERCENT),
+        ("where it is wrong", "where_wrong", _PERCENT),
+        ("while learning", "learning", _PERCENT),
     ),
-    "rating": (("ratings", "ratings", _COUNT), ("plain mean", "raw_mean", _TWO)),
+    "rating": (("ratings", "ratings", _COUNT), ("plain mean", "raw_mean", _DECIMALS)),
 }
 
 
 def study_tables(study: StudyAnalysis, prefix: str = "") -> list[Table]:
-    """Methods, pairs, TrueSkill, agreement, power, people: whatever this kind of study has."""
-    makers = (_methods, _pairs, _skills, _agreement, _power, _everybody)
-    return [table for make in makers if (table := make(study, prefix)).rows]
+    """The tables that this kind of study has: methods, pairs, TrueSkill, agreement, power, people."""
+    builders = (_methods, _pairs, _skills, _agreement, _power, _participants)
+    return [table for build in builders if (table := build(study, prefix)).rows]
 
 
 def _methods(study: StudyAnalysis, prefix: str) -> Table:
-    extra = _EXTRA[study.kind]
+    extra_columns = _EXTRA_COLUMNS[study.kind]
     rows: list[list[Cell | str]] = []
     for method in study.methods:
         first = Cell(method.method, "control" if method.is_control else "", is_best=_is_best(study, method))
         interval = study.format.interval(method.low, method.high, signed=False)
         estimate = Cell(study.format.plain(method.estimate), aside=interval)
-        more = [form.plain(getattr(method, name)) for _, name, form in extra]
-        rows.append([first, str(method.rank), str(method.rank_here), estimate, *more])
-    who = "cohort" if study.kind == "simulation" else "method"
+        extra_cells = [number_format.plain(getattr(method, name)) for _, name, number_format in extra_columns]
+        rows.append([first, str(method.rank), str(method.rank_here), estimate, *extra_cells])
+    row_heading = "cohort" if study.kind == "simulation" else "method"
     caption = f"{study.measure}, with its {100 * study.level:g} % interval over people and items"
     data = [
         {key: value for key, value in row.items() if not isinstance(value, list | dict)}
         for row in study.document["methods"]
     ]
-    heads = [who, "rank", "rank among these people", study.measure, *(heading for heading, _, _ in extra)]
+    heads = [
+        row_heading,
+        "rank",
+        "rank among these people",
+        study.measure,
+        *(heading for heading, _, _ in extra_columns),
+    ]
     return Table(f"{prefix}methods", caption[0].upper() + caption[1:], heads, rows, look="ranking", data=data)
 
 
@@ -53,16 +59,16 @@ def _pairs(study: StudyAnalysis, prefix: str) -> Table:
     has_tests = study.kind == "simulation"
     rows: list[list[Cell | str]] = []
     for pair in study.pairs:
-        told = "yes" if pair.is_sure else "among these people" if pair.is_sure_here else "no"
+        verdict = "yes" if pair.is_sure else "among these people" if pair.is_sure_here else "no"
         intervals = [
             study.format.interval(pair.low, pair.high),
             study.format.interval(pair.sure_low, pair.sure_high),
         ]
-        row: list[Cell | str] = [pair.better, pair.worse, study.format.signed(pair.difference), *intervals, told]
+        row: list[Cell | str] = [pair.better, pair.worse, study.format.signed(pair.difference), *intervals, verdict]
         p = Cell(UNKNOWN if pair.p_holm is None else f"{pair.p_holm:.3g}", title=pair.p_reason)
         rows.append([*row, p] if has_tests else row)
     level = f"{100 * study.level:g} %"
-    heads = ["better", "worse", "difference", f"{level} interval", f"{level} of all pairs at once", "told apart"]
+    heads = ["better", "worse", "difference", f"{level} interval", f"{level} of all pairs at once", "different"]
     heads += ["p (Holm)"] if has_tests else []
     caption = f"Differences between methods{', in points' if has_tests else ''}"
     data = [dict(row) for row in study.document["pairs"]]
@@ -74,8 +80,8 @@ def _skills(study: StudyAnalysis, prefix: str) -> Table:
         [
             skill.method,
             str(skill.rank),
-            Cell(_TWO.plain(skill.mu), aside=_TWO.interval(skill.low, skill.high, signed=False)),
-            Cell(_TWO.plain(skill.shuffled), aside=f"± {_TWO.plain(skill.spread)}"),
+            Cell(_DECIMALS.plain(skill.mu), aside=_DECIMALS.interval(skill.low, skill.high, signed=False)),
+            Cell(_DECIMALS.plain(skill.shuffled), aside=f"± {_DECIMALS.plain(skill.spread)}"),
             str(skill.shuffled_rank),
         ]
         for skill in study.skills
@@ -88,40 +94,44 @@ def _skills(study: StudyAnalysis, prefix: str) -> Table:
 
 
 def _agreement(study: StudyAnalysis, prefix: str) -> Table:
-    rows: list[list[Cell | str]] = [[title, _TWO.plain(value)] for title, value in study.agreement.values]
+    rows: list[list[Cell | str]] = [[title, _DECIMALS.plain(value)] for title, value in study.agreement.values]
     caption = "1 is full agreement; α of 0 is what chance gives"
     return Table(f"{prefix}agreement", caption, ["measure", "value"], rows)
 
 
 def _power(study: StudyAnalysis, prefix: str) -> Table:
-    each = "people in each cohort" if study.power.groups == 2 else "people"
+    people_heading = "people in each cohort" if study.power.groups == 2 else "people"
     rows: list[list[Cell | str]] = []
     for needed in study.power.rows:
-        what = "the smallest that was found" if needed.what == "smallest" else "the one asked for"
+        label = "the smallest observed" if needed.what == "smallest" else "the one requested"
         people = "no number is enough" if needed.people is None else f"{needed.people:,}"
         more = UNKNOWN if needed.more is None else f"{needed.more:,}"
         size = study.format.plain(needed.difference)
-        rows.append([what, size, people, more, f"{needed.items:,}", needed.limit])
+        rows.append([label, size, people, more, f"{needed.items:,}", needed.limit])
     power = f"{100 * study.power.power:.0f} %"
-    caption = f"To tell a difference with a power of {power}, as people, items and answers varied here"
+    caption = f"To detect a difference with a power of {power}, given how people, items and answers varied here"
     return Table(
-        f"{prefix}power", caption, ["difference", "size", each, "more than now", "items", ""], rows, words=(0, 5)
+        f"{prefix}power",
+        caption,
+        ["difference", "size", people_heading, "more than now", "items", ""],
+        rows,
+        words=(0, 5),
     )
 
 
-def _everybody(study: StudyAnalysis, prefix: str) -> Table:
+def _participants(study: StudyAnalysis, prefix: str) -> Table:
     seconds = NumberFormat(digits=1)
     rows: list[list[Cell | str]] = [
         [
-            f"{one.person}{' (synthetic)' if one.is_synthetic else ''}",
-            one.cohort or UNKNOWN,
-            f"{one.answers} of {one.steps}",
-            seconds.plain(one.median_seconds),
-            _TWO.plain(one.tau),
-            "; ".join(one.odd) or UNKNOWN,
+            f"{participant.person}{' (synthetic)' if participant.is_synthetic else ''}",
+            participant.cohort or UNKNOWN,
+            f"{participant.answers} of {participant.steps}",
+            seconds.plain(participant.median_seconds),
+            _DECIMALS.plain(participant.tau),
+            "; ".join(participant.odd) or UNKNOWN,
         ]
-        for one in study.people
+        for participant in study.people
     ]
     heads = ["person", "cohort", "answers", "median seconds", "τ with the others", "odd"]
-    data = [{**one.to_document(), "odd": "; ".join(one.odd)} for one in study.people]
-    return Table(f"{prefix}everybody", "Everybody who answered", heads, rows, words=(0, 1, 5), data=data)
+    data = [{**participant.to_document(), "odd": "; ".join(participant.odd)} for participant in study.people]
+    return Table(f"{prefix}everybody", "Everyone who answered", heads, rows, words=(0, 1, 5), data=data)

@@ -1,6 +1,6 @@
-"""What is known of a task by its name, which is all that stored explanations hold of it. No torch.
+"""Properties of a task by its name, for stored explanations, which have only the name. Needs no torch.
 
-The tasks themselves are in `core.tasks`; each enters its name here when it is made, unless it is in the table.
+The tasks themselves are in `core.tasks`. A new task is added to the table when it is created.
 """
 
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from typing import Final
 
 @dataclass(frozen=True)
 class TaskKind:
-    """`segments` names the texts of a row (none: a row is an image)."""
+    """Properties of a task. `segments` names the texts of a row; it is empty if rows are images."""
 
     segments: tuple[str, ...]
-    has_alignments: bool = False  # rows may tell which phrases of their two texts belong together
+    has_alignments: bool = False  # rows may have aligned spans of their two texts
 
     @property
     def is_image(self) -> bool:
@@ -29,5 +29,5 @@ TASK_KINDS: Final[dict[str, TaskKind]] = {
 
 
 def task_kind(task: str) -> TaskKind:
-    """What is known of the task; of an unknown one, that it is about a text."""
+    """The properties of a task. An unknown task is treated as classification of one text."""
     return TASK_KINDS.get(task, TASK_KINDS["classification"])

@@ -1,4 +1,4 @@
-"""How sharp explanations are, and the temperature that makes them as sharp as others."""
+"""The entropy of explanations, and the temperature that changes it to a given value."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,38 +7,40 @@ from didact.errors import OptionError
 from didact.results.explanations import Explanations
 from didact.results.ragged import log_softmax_rows, reduce_rows
 
-# Beyond these temperatures a row is one unit, or even.
+# At more extreme temperatures a row is one-hot or uniform.
 _SHARPEST, _FLATTEST = 1e-3, 1e3
 
 
-def mean_entropy(maps: Explanations) -> float:
-    """Mean entropy of the rows' |s| / Σ|s|, in nats. Rows without units have none and are left out; NaN if all are."""
-    mass = np.exp(_log_shares(maps, 1.0))
-    entropies = -reduce_rows(np.add, mass * np.log(np.maximum(mass, 1e-300)), maps.bounds, empty=np.nan)
-    entropies = entropies[np.diff(maps.bounds) > 0]
+def mean_entropy(explanations: Explanations) -> float:
+    """The mean over rows of the entropy of |s| / Σ|s|, in nats. Skips rows without units; NaN if all are empty."""
+    mass = np.exp(_log_shares(explanations, 1.0))
+    entropies = -reduce_rows(np.add, mass * np.log(np.maximum(mass, 1e-300)), explanations.bounds, empty=np.nan)
+    entropies = entropies[np.diff(explanations.bounds) > 0]
     return float(entropies.mean()) if len(entropies) else np.nan
 
 
-def apply_temperature(maps: Explanations, temperature: float) -> Explanations:
-    """The same explanations as distributions, p^(1/τ) renormalised: sharper below 1, flatter above."""
+def apply_temperature(explanations: Explanations, temperature: float) -> Explanations:
+    """The explanations as distributions p^(1/τ), renormalised: sharper for τ below 1, flatter above."""
     if not temperature > 0:
-        raise OptionError(f"A temperature must be above 0, not {temperature}.")
-    options = {**maps.options, "tempered": temperature}
-    return maps.derive(kind="distribution", options=options, scores=np.exp(_log_shares(maps, temperature)))
+        raise OptionError(f"A temperature must be above 0, got {temperature}.")
+    options = {**explanations.options, "tempered": temperature}
+    return explanations.derive(
+        kind="distribution", options=options, scores=np.exp(_log_shares(explanations, temperature))
+    )
 
 
-def matching_temperature(maps: Explanations, entropy: float) -> float:
-    """The temperature at which these maps have this mean entropy; the nearest one that is possible."""
+def matching_temperature(explanations: Explanations, entropy: float) -> float:
+    """The temperature at which these explanations have this mean entropy, or the closest possible one (bisection)."""
     low, high = np.log(_SHARPEST), np.log(_FLATTEST)
     for _ in range(60):
         middle = (low + high) / 2
-        if mean_entropy(apply_temperature(maps, float(np.exp(middle)))) < entropy:
+        if mean_entropy(apply_temperature(explanations, float(np.exp(middle)))) < entropy:
             low = middle
         else:
             high = middle
     return float(np.exp((low + high) / 2))
 
 
-def _log_shares(maps: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
-    """ln of what each unit would be sent. What has nothing keeps a share that is no number's rounding."""
-    return log_softmax_rows(np.log(np.maximum(np.abs(maps.scores), 1e-30)) / temperature, maps.bounds)
+def _log_shares(explanations: Explanations, temperature: float) -> Float[np.ndarray, " unit"]:
+    """The log of the distribution at this temperature. A score of 0 keeps a negligible share: its log is finite."""
+    return log_softmax_rows(np.log(np.maximum(np.abs(explanations.scores), 1e-30)) / temperature, explanations.bounds)

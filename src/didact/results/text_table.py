@@ -1,13 +1,13 @@
-"""A table of rich as plain text. Nothing is cut, since names and numbers are read and typed."""
+"""Rich tables as plain text."""
 
 import io
 from typing import Any
 
 
 def render_text(table: Any) -> str:
-    """The lines of the table, without spaces at their ends."""
+    """The table as text without trailing spaces. No cell is cut, since users read and type names and numbers."""
     from rich.console import Console
 
-    drawn = io.StringIO()
-    Console(file=drawn, width=10_000, highlight=False).print(table)
-    return "\n".join(line.rstrip() for line in drawn.getvalue().rstrip().splitlines())
+    output = io.StringIO()
+    Console(file=output, width=10_000, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in output.getvalue().rstrip().splitlines())

@@ -1,4 +1,4 @@
-"""What a run records of one student: how it was trained and what it reached, or why its training failed."""
+"""The record of one student: how it was trained and what it reached, or why its training failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,12 +7,12 @@ from typing import Any
 from didact.files.store import Store, StoredRecord
 from didact.results.documents import NOT_STORED, Document, MappingDocument
 
-_FAILURE = ("error", "traceback")
+_FAILURE_FIELDS = ("error", "traceback")
 
 
 @dataclass(frozen=True, eq=False)
 class EpochRecord(MappingDocument):
-    """The losses of one epoch, and the measure on dev."""
+    """The losses of one epoch, and the task measure on dev."""
 
     loss: float | None
     dev_loss: float | None
@@ -21,7 +21,7 @@ class EpochRecord(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class TrialRecord(MappingDocument):
-    """The options that one trial changed, and what it reached on dev."""
+    """One trial of a hyperparameter search: the options that it changed, and the task measure on dev."""
 
     options: Mapping[str, Any]
     dev: float | None
@@ -29,7 +29,7 @@ class TrialRecord(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class LearningEpoch(MappingDocument):
-    """One epoch of a learned explainer: the student's loss on what it is judged by, and how its weights spread."""
+    """One epoch of a learned explainer: the outer loss, and the entropy and number of active weights."""
 
     outer_loss: float | None
     entropy: float | None
@@ -38,7 +38,7 @@ class LearningEpoch(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class LearnedRecord(MappingDocument):
-    """What an explainer learned beside a student: the weight of each part by its name, and how it came about."""
+    """What an explainer learned with a student: the weight of each named component, and how it was learned."""
 
     names: tuple[str, ...]
     weights: tuple[float, ...]
@@ -55,10 +55,10 @@ class LearnedRecord(MappingDocument):
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecord(Document):
-    """One student. `cell` describes what was to be done; `outputs` is the SHA-256 of the file with its answers.
+    """One student. `cell` is its specification; `outputs` is the SHA-256 of the file with its answers.
 
-    `value` is the measure on test rows and `dev` that on dev, of the epoch and the trial that were kept; None where it
-    is not a number. A student whose training failed has an `error` and nothing else.
+    `value` and `dev` are the task measure on test and dev rows for the selected epoch and trial; None if it is not a
+    number. A student whose training failed has an `error` and no results.
     """
 
     cell: Mapping[str, Any] = field(default_factory=dict)
@@ -81,19 +81,20 @@ class TrainingRecord(Document):
         return self.error is None
 
     def to_document(self) -> dict[str, object]:
-        """The fields that apply, as JSON has them."""
+        """The fields that apply, as JSON data."""
         document = super().to_document()
         if not self.is_done:
-            return {name: document[name] for name in ("cell", *_FAILURE)}
-        left_out = (*_FAILURE, *(["learned"] if self.learned is None else []))
-        return {name: value for name, value in document.items() if name not in left_out}
+            return {name: document[name] for name in ("cell", *_FAILURE_FIELDS)}
+        omitted = (*_FAILURE_FIELDS, *(["learned"] if self.learned is None else []))
+        return {name: value for name, value in document.items() if name not in omitted}
 
     def save(self, store: Store) -> None:
+        """Write the record under its key."""
         store.save(StoredRecord(self.key, "done" if self.is_done else "failed", self.to_document()))
 
     @classmethod
     def load(cls, store: Store, key: str) -> "TrainingRecord":
-        """The record of this key. One that is missing or damaged is an error."""
+        """Read the record with this key. Raises an error if it is missing or damaged."""
         record = store.load(key)
         failure = {"error": ""} if record.status == "failed" else {}
         return replace(cls.from_document({**failure, **record.payload}), key=key)

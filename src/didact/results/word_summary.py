@@ -1,4 +1,4 @@
-"""Which words matter over many rows: mean scores by word and class. No torch."""
+"""Mean scores by word and class over many rows. Needs no torch."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordScore:
-    """One word in the rows of one class. `mean` keeps the sign, and equals `mean_size` where scores have none."""
+    """One word in the rows of one class. `mean_size` is the mean |score|, `mean` the mean score with its sign."""
 
     target: str
     word: str
@@ -28,7 +28,7 @@ class WordScore:
 
 @dataclass(frozen=True)
 class WordSummary:
-    """The words with the largest mean |score| of each class, strongest first. Classes are those that were explained."""
+    """The words with the largest mean |score| of each explained class, strongest first."""
 
     method: str
     kind: str
@@ -42,7 +42,7 @@ class WordSummary:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The explained classes, in the order of their names."""
+        """The explained classes in alphabetical order."""
         return tuple(dict.fromkeys(word.target for word in self.words))
 
     def of(self, target: str) -> tuple[WordScore, ...]:
@@ -55,7 +55,7 @@ class WordSummary:
 
     def __repr__(self) -> str:
         if not self.words:
-            return f"{self.title}\n  no word occurs so often"
+            return f"{self.title}\n  no word occurs that often"
         lines = [self.title]
         width = max(len(printable(word.word)) for word in self.words)
         for target in self.targets:
@@ -79,7 +79,7 @@ class WordSummary:
         return Table("words", "", heads, rows, groups=groups).notebook([self.title])
 
     def to_documents(self) -> list[dict[str, Any]]:
-        """One plain dictionary per word and class, for JSON."""
+        """One dictionary of JSON data per class and word."""
         return [vars(word) for word in self.words]
 
     def to_pandas(self) -> Any:
@@ -90,33 +90,33 @@ class WordSummary:
         return pandas.DataFrame(self.to_documents(), columns=columns)
 
 
-def summarise(maps: "Explanations", *, k: int = 20, least: int | None = None) -> WordSummary:
-    """The `k` words of each explained class with the largest mean |score| over all places where they occur.
+def summarise(explanations: "Explanations", *, k: int = 20, least: int | None = None) -> WordSummary:
+    """The `k` words with the largest mean |score| over all their occurrences, for each explained class.
 
-    Words are lower-cased; those without a letter or digit, and special tokens, are left out. `least` is how often a
-    word must occur in the rows of a class: 2 by default, or 1 for fewer than 10 rows. Scores of one row count as they
-    are: a method whose scale differs from row to row should be normalised first.
+    Words are lower-cased; special tokens and words without a letter or digit are left out. A word must occur at least
+    `least` times in the rows of a class: by default 2, or 1 for fewer than 10 rows. Scores are not rescaled: normalise
+    first if the scale of the method differs between rows. Raises UnsupportedError for images.
     """
-    if maps.is_image:
-        raise UnsupportedError("A summary is of words, and images have none.")
+    if explanations.is_image:
+        raise UnsupportedError("A summary lists words, and images have none. Use show() or to_html().")
     if k < 1 or (least is not None and least < 1):
         raise OptionError(f"summary: k and least must be at least 1, got {k} and {least}.")
-    least = (1 if len(maps) < 10 else 2) if least is None else least
-    words = maps.words()
+    least = (1 if len(explanations) < 10 else 2) if least is None else least
+    words = explanations.words()
     rows = row_of_units(words.bounds).tolist()
-    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    scores_by_word: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row, token, segment, score in zip(
         rows, words.tokens, words.segments.tolist(), words.scores.tolist(), strict=True
     ):
         word = token.strip().lower()
-        if segment >= 0 and any(sign.isalnum() for sign in word):
-            found[words.targets[row] if maps.classes is not None else ""][word].append(score)
+        if segment >= 0 and any(character.isalnum() for character in word):
+            scores_by_word[words.targets[row] if explanations.classes is not None else ""][word].append(score)
     best: list[WordScore] = []
-    for target in sorted(found):
-        scored = [
+    for target in sorted(scores_by_word):
+        word_scores = [
             WordScore(target, word, len(scores), float(np.abs(scores).mean()), float(np.mean(scores)))
-            for word, scores in found[target].items()
+            for word, scores in scores_by_word[target].items()
             if len(scores) >= least
         ]
-        best += sorted(scored, key=lambda one: (-one.mean_size, one.word))[:k]
-    return WordSummary(maps.method, maps.kind, len(maps), least, tuple(best))
+        best += sorted(word_scores, key=lambda word_score: (-word_score.mean_size, word_score.word))[:k]
+    return WordSummary(explanations.method, explanations.kind, len(explanations), least, tuple(best))

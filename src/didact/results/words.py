@@ -1,4 +1,4 @@
-"""Pieces of words joined to whole words. No torch."""
+"""Join pieces of words to whole words. Needs no torch."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ LEVELS = ("word", "token")
 
 
 class Units(NamedTuple):
-    """Scored units in order. `rows` is the number of the row that each belongs to."""
+    """Scored units in order. `rows` has the row index of each unit."""
 
     rows: Int[np.ndarray, " unit"]
     tokens: tuple[str, ...]
@@ -22,7 +22,7 @@ class Units(NamedTuple):
     scores: Float[np.ndarray, " unit"]
 
     def columns(self) -> dict[str, object]:
-        """The columns of the units by their names, without the rows they belong to."""
+        """The columns by name, without `rows`."""
         return {name: getattr(self, name) for name in UNIT_COLUMNS}
 
 
@@ -31,24 +31,26 @@ UNIT_COLUMNS: Final = Units._fields[1:]
 
 def check_level(level: str) -> None:
     if level not in LEVELS:
-        raise OptionError(f"Option 'level' is 'word' (whole words) or 'token' (the method's units), not {level!r}.")
+        raise OptionError(
+            f"Option 'level' must be 'word' (whole words) or 'token' (the method's units), got {level!r}."
+        )
 
 
 def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_image: bool = False) -> Units:
-    """The same with the pieces of each word joined. Pieces that belong to no word stay as they are.
+    """Join the pieces of each word. Pieces that belong to no word are unchanged. `texts` has the texts of each row.
 
-    Signed scores and distributions add up, magnitudes as the root of their summed squares; a word with any marked
-    piece is marked. `texts` are those of each row.
+    Signed scores and distributions are summed; magnitudes are combined as the root of the sum of squares; a word is
+    marked if any of its pieces is.
     """
-    # One number for (row, segment, word); what belongs to no word gets a negative number that nothing shares.
-    high, wide = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
-    keys = (units.rows * high + units.segments + 1) * wide + units.word_index
+    # One number per (row, segment, word). A unit that belongs to no word gets a unique negative number.
+    segment_count, word_count = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
+    keys = (units.rows * segment_count + units.segments + 1) * word_count + units.word_index
     keys = np.where(units.word_index >= 0, keys, -1 - np.arange(len(units.tokens)))
     _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    group, first, sizes = place[group], first[order], sizes[order]
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    group, first, sizes = rank[group], first[order], sizes[order]
     half = units.offsets.shape[1] // 2
     offsets = units.offsets[first]
     for side in range(2 * half):
@@ -57,14 +59,14 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
     rows, segments = units.rows[first], units.segments[first]
     if not is_image:
         words = np.flatnonzero((units.word_index[first] >= 0) & (segments >= 0))
-        places = np.column_stack([words, rows[words], segments[words], offsets[words]])
-        for word, row, segment, start, end in places.tolist():
+        spans = np.column_stack([words, rows[words], segments[words], offsets[words]])
+        for word, row, segment, start, end in spans.tolist():
             tokens[word] = texts[row][segment][start:end]
-    scores = np.where(sizes == 1, units.scores[first], _summed(units.scores, kind, group, len(first)))
+    scores = np.where(sizes == 1, units.scores[first], _sum_groups(units.scores, kind, group, len(first)))
     return Units(rows, tuple(tokens), segments, units.word_index[first], offsets, scores)
 
 
-def _summed(
+def _sum_groups(
     scores: Float[np.ndarray, " unit"], kind: str, group: Int[np.ndarray, " unit"], groups: int
 ) -> Float[np.ndarray, " group"]:
     if kind == "magnitude":

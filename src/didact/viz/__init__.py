@@ -1,13 +1,13 @@
-"""What people see: texts with marks, tables, pictures, progress with the time left. No torch in this package.
+"""Display: heat maps, tables, charts and progress bars. Nothing here imports torch.
 
-`heat` is one row as a method scored it, in `colours`, cut by `marks`, drawn in a `terminal` or on a `page`. `bars`,
-`matrix` and `mix` are charts, by what `chart` shares. `tables` are written as HTML, CSV and LaTeX, pictures of rows
-as `png`; `formulas` keeps spreadsheets from evaluating texts. `progress` counts steps. HTML is written by the
-templates in `templates/`, through `html`, which escapes whatever came with data.
+`heat_map` holds one row with the scores of a method. `text_spans` splits its text at the scored units, `colours` maps
+scores to colours, and `terminal` and `page` draw it. `bars`, `matrix` and `weights_chart` are charts; `chart` has their
+shared code. `tables` writes HTML, CSV and LaTeX, `png` encodes images, `formulas` keeps spreadsheets from evaluating
+texts, `progress` shows progress with the time left. HTML comes from `templates/` through `html`, which escapes data.
 
-To add a chart: a module that gives an altair chart, drawn by `chart.picture`.
+To add a chart, write a module that returns an Altair chart and render it with `chart.picture`.
 """
 
 from typing import Final
 
-GENERATOR: Final = '<meta name="generator" content="didact">'  # by which a page is known as one of ours
+GENERATOR: Final = '<meta name="generator" content="didact">'  # identifies pages that didact wrote

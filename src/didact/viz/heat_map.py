@@ -1,4 +1,4 @@
-"""Heat maps: rows as methods scored them, what terminal and HTML pages both draw, and the terminal's drawings."""
+"""Heat maps of rows: the data that terminals and HTML pages draw, and the drawing in terminals."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from didact.viz.colours import FULL, LEVELS, Colour, Shade, colours, meanings, o
 from didact.viz.terminal import draw_image, highlight, visible
 from didact.viz.text_spans import COMPLETENESS_TOLERANCE, Image, Span, completeness_note, percent, split_at_spans
 
-# Nobody knows whether a terminal is dark or light; from grey, strong scores stand out on both.
-_GREY: Colour = (118, 118, 118)
+# A terminal may be dark or light; a scale that starts at grey is visible on both.
+_GREY_COLOUR: Colour = (118, 118, 118)
 
 
 class Unit(NamedTuple):
-    """A scored unit: `bounds` is (start, end) of its text, or (top, left, bottom, right) of the image.
+    """A scored unit. `bounds` is (start, end) in its text, or (top, left, bottom, right) in the image.
 
-    `segment` is the number of its text, -1 for what stands in no text, such as special tokens.
+    `segment` is the index of its text; -1 for units in no text, such as special tokens.
     """
 
     token: str
@@ -34,19 +34,19 @@ class Unit(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """The characters of its text."""
+        """The characters that the unit covers in its text."""
         return self.bounds[0], self.bounds[1]
 
     def read(self, kind: str) -> str:
-        """The score in digits; whether it is marked where the kind of scores knows no more."""
+        """The score as a number, or "marked" or "not marked" for binary scores."""
         return number(self.score, kind) or ("marked" if self.score else "not marked")
 
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """One row as one method scored it, ready to be drawn. `texts` are (name, text).
+    """One row with the scores of one method, ready to draw. `texts` are (name, text).
 
-    `residual` and `probability` may be NaN, and `is_right` None: unknown.
+    Unknown values of `residual` and `probability` are NaN, of `is_right` None.
     """
 
     kind: str
@@ -70,11 +70,11 @@ class HeatMap:
         return shade(score, self.scale, self.kind)
 
     def inside(self, segment: int) -> list[Unit]:
-        """The units that cover characters of one text."""
+        """The units that cover characters of this text."""
         return [unit for unit in self.units if unit.segment == segment and unit.bounds[1] > unit.bounds[0]]
 
     def outside(self) -> list[Unit]:
-        """The units that no text shows: special tokens, and pieces that cover no character."""
+        """The units that no text shows: special tokens and pieces that cover no character."""
         if self.is_image:
             return [unit for unit in self.units if unit.segment < 0]
         return [unit for unit in self.units if unit.segment < 0 or unit.bounds[1] <= unit.bounds[0]]
@@ -83,198 +83,200 @@ class HeatMap:
         return [unit for unit in self.units if unit.segment >= 0] if self.is_image else []
 
     def size(self) -> tuple[int, int]:
-        """Height and width of the picture; as far as the patches reach where the picture was not kept."""
+        """Height and width of the picture; without the picture, the extent of the patches."""
         if self.image is not None:
             return len(self.image), len(self.image[0])
-        reach = np.array([unit.bounds[2:] for unit in self.patches()] or [(1, 1)]).max(0)
-        return max(int(reach[0]), 1), max(int(reach[1]), 1)
+        corner = np.array([unit.bounds[2:] for unit in self.patches()] or [(1, 1)]).max(0)
+        return max(int(corner[0]), 1), max(int(corner[1]), 1)
 
     def answers(self) -> list[tuple[str, str]]:
-        """What is known of the row: the prediction with its probability, the label, the target."""
-        sure = "" if math.isnan(self.probability) else f" ({percent(self.probability)})"
-        mark = "" if self.is_right is None else " ✓" if self.is_right else " ✗"
-        facts = [
-            ("prediction", self.prediction and self.prediction + sure),
-            ("label", self.label and self.label + mark),
+        """The known ones of prediction (with its probability), label and target, as (name, text)."""
+        probability = "" if math.isnan(self.probability) else f" ({percent(self.probability)})"
+        correctness = "" if self.is_right is None else " ✓" if self.is_right else " ✗"
+        answers = [
+            ("prediction", self.prediction and self.prediction + probability),
+            ("label", self.label and self.label + correctness),
             ("target", self.target),
         ]
-        return [(name, value) for name, value in facts if value]
+        return [(name, value) for name, value in answers if value]
 
     @property
     def note(self) -> str:
-        """How far scores add up, where that is as it should be."""
+        """How nearly the scores add up; empty if `warning` reports it or completeness is not promised."""
         return "" if self.warning else completeness_note(self.residual)
 
     @property
     def warning(self) -> str:
-        """That scores do not add up, where they promise to and are off by more than 5 %."""
+        """A warning if scores promise completeness and miss it by more than 5 %; otherwise empty."""
         return completeness_note(self.residual) if self.residual > COMPLETENESS_TOLERANCE else ""
 
     def strongest(self) -> list[Unit]:
-        """What is worth a bracket where there is no colour: one unit in five, and none below a quarter of the scale."""
-        strong = [unit for unit in self.units if unit.score and abs(unit.score) >= self.scale / 4]
-        most = max(3, len(self.units) // 5)
-        return strong if self.kind == "binary" else sorted(strong, key=lambda unit: -abs(unit.score))[:most]
+        """The units to mark without colours: up to one in five (at least 3), from a quarter of the largest score on."""
+        candidates = [unit for unit in self.units if unit.score and abs(unit.score) >= self.scale / 4]
+        limit = max(3, len(self.units) // 5)
+        return candidates if self.kind == "binary" else sorted(candidates, key=lambda unit: -abs(unit.score))[:limit]
 
 
 @dataclass(frozen=True, eq=False)
 class RowView:
-    """One row of the data under its id, with the heat map of each method."""
+    """One row of the data: its id and the heat map of each method."""
 
     id: str
-    heats: Sequence[HeatMap]
+    heat_maps: Sequence[HeatMap]
 
-    def facts(self) -> list[tuple[str, str]]:
-        """What is said of the row as a whole: what all its heat maps share."""
-        first, *others = [heat.answers() for heat in self.heats]
-        return [fact for fact in first if all(fact in other for other in others)]
+    def details(self) -> list[tuple[str, str]]:
+        """The answers and targets that all heat maps of the row share."""
+        first, *rest = [heat_map.answers() for heat_map in self.heat_maps]
+        return [detail for detail in first if all(detail in other for other in rest)]
 
-    def facts_of(self, heat: HeatMap) -> list[tuple[str, str]]:
-        """What is left to say beside one of several heat maps."""
-        shared = self.facts()
-        return [fact for fact in heat.answers() if fact not in shared]
+    def details_of(self, heat_map: HeatMap) -> list[tuple[str, str]]:
+        """The answers and target of one heat map that the others do not share."""
+        shared = self.details()
+        return [detail for detail in heat_map.answers() if detail not in shared]
 
 
 def number(score: float, kind: str) -> str:
-    """Three digits; with its sign where signs mean something, nothing where a mark says it all."""
+    """The score with three digits: with a sign if scores are signed, empty if they are binary."""
     if kind == "binary":
         return ""
     return f"{score:+.3g}" if kind == "signed" else f"{score:.3g}"
 
 
-def heat_text(heat: HeatMap, segment: int, *, colour: bool = True) -> Text:
-    """One text of the row with its units coloured; in [brackets with the score] where there is no colour.
+def heat_text(heat_map: HeatMap, segment: int, *, colour: bool = True) -> Text:
+    """One text of the row with coloured units, or without colours with [brackets and scores] on the strongest units.
 
-    Control characters are replaced, never sent to the terminal.
+    Control characters are replaced and never reach the terminal.
     """
-    units = heat.inside(segment)
-    if heat.kind == "binary" and not colour:
-        return highlight(heat.texts[segment][1], [unit.span for unit in units if unit.score], colour=False)
-    strongest = set() if colour else {id(unit) for unit in heat.strongest()}
-    shown = Text()
-    for part, covering in split_at_spans(heat.texts[segment][1], [unit.span for unit in units]):
-        best = max((units[name] for name in covering), key=lambda unit: abs(unit.score), default=None)
-        visible = printable(part)
+    units = heat_map.inside(segment)
+    if heat_map.kind == "binary" and not colour:
+        return highlight(heat_map.texts[segment][1], [unit.span for unit in units if unit.score], colour=False)
+    strongest = set() if colour else {id(unit) for unit in heat_map.strongest()}
+    text = Text()
+    for piece, covering in split_at_spans(heat_map.texts[segment][1], [unit.span for unit in units]):
+        best = max((units[index] for index in covering), key=lambda unit: abs(unit.score), default=None)
+        piece_text = printable(piece)
         if best is None:
-            shown.append(visible)
+            text.append(piece_text)
         elif colour:
-            shown.append(visible, style(heat.shade(best.score)))
+            text.append(piece_text, style(heat_map.shade(best.score)))
         elif id(best) in strongest:
-            shown.append(f"[{visible} {number(best.score, heat.kind)}]")
+            text.append(f"[{piece_text} {number(best.score, heat_map.kind)}]")
         else:
-            shown.append(visible)
-    return shown
+            text.append(piece_text)
+    return text
 
 
-def heat_picture(heat: HeatMap, *, widest: int = 48, colour: bool = True) -> Text:
-    """The image in grey with its patches tinted; all but the strongest patches become dots without colour."""
-    height, width = heat.size()
-    grey = np.full((height, width, 3), 128.0) if heat.image is None else _grey(np.asarray(heat.image))
+def heat_picture(heat_map: HeatMap, *, widest: int = 48, colour: bool = True) -> Text:
+    """The image in grey with tinted patches. Without colours, everything but the strongest patches becomes dots."""
+    height, width = heat_map.size()
+    pixels = np.full((height, width, 3), 128.0) if heat_map.image is None else _greyscale(np.asarray(heat_map.image))
     if not colour:
-        boxes = [(unit.bounds[0], unit.bounds[1], unit.bounds[2], unit.bounds[3]) for unit in heat.strongest()]
-        return draw_image(grey.astype(np.uint8), boxes, widest=widest, colour=False)
-    for unit in heat.patches():
+        boxes = [(unit.bounds[0], unit.bounds[1], unit.bounds[2], unit.bounds[3]) for unit in heat_map.strongest()]
+        return draw_image(pixels.astype(np.uint8), boxes, widest=widest, colour=False)
+    for unit in heat_map.patches():
         top, left, bottom, right = unit.bounds
-        cover, hue = opacity(heat.shade(unit.score)), np.array(FULL[heat.shade(unit.score).hue])
-        grey[top:bottom, left:right] = (1 - cover) * grey[top:bottom, left:right] + cover * hue
-    shown = draw_image(grey.round().astype(np.uint8), [], widest=widest)
-    shown.rstrip()
-    shown.no_wrap = True
-    return shown
+        alpha, hue = opacity(heat_map.shade(unit.score)), np.array(FULL[heat_map.shade(unit.score).hue])
+        pixels[top:bottom, left:right] = (1 - alpha) * pixels[top:bottom, left:right] + alpha * hue
+    drawing_text = draw_image(pixels.round().astype(np.uint8), [], widest=widest)
+    drawing_text.rstrip()
+    drawing_text.no_wrap = True
+    return drawing_text
 
 
-def drawing(section: RowView, *, colour: bool = True) -> Group:
-    """The row's facts, and below them each method's heat map beside its name."""
-    is_compared = any(heat.method for heat in section.heats)
-    is_named = any(len(heat.texts) > 1 for heat in section.heats)
+def drawing(row_view: RowView, *, colour: bool = True) -> Group:
+    """The id and details of the row, followed by the name and heat map of each method."""
+    is_compared = any(heat_map.method for heat_map in row_view.heat_maps)
+    is_named = any(len(heat_map.texts) > 1 for heat_map in row_view.heat_maps)
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for wanted in (is_compared, is_named):
-        if wanted:
+    for is_shown in (is_compared, is_named):
+        if is_shown:
             grid.add_column(no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
-    for heat in section.heats:
-        method = heat.method
-        for name, shown in _lines(heat, section, colour=colour):
+    for heat_map in row_view.heat_maps:
+        method = heat_map.method
+        for name, content in _grid_lines(heat_map, row_view, colour=colour):
             labels = [Text(printable(method))] * is_compared + [Text(printable(name))] * is_named
-            grid.add_row(*labels, shown)
-            method = ""  # said once, beside the first line
-    header = Text().append(printable(section.id), "bold")
-    header.append_text(_facts(section.facts(), before="  "))
+            grid.add_row(*labels, content)
+            method = ""  # only on the first line
+    header = Text().append(printable(row_view.id), "bold")
+    header.append_text(_details_text(row_view.details(), before="  "))
     return Group(header, grid, Text())
 
 
 def legend(kinds: Sequence[str], *, colour: bool = True) -> Text:
-    """What the colours mean."""
+    """The legend of the colours."""
     if not colour:
         return Text("[brackets]: the strongest units of each row, with their scores", style="dim")
-    shown = Text()
-    for hue, words in meanings(kinds):
-        shown.append(f" {words} ", style(Shade(hue, LEVELS))).append("  ")
-    return shown.append("each row by its strongest unit", "dim")
+    text = Text()
+    for hue, meaning in meanings(kinds):
+        text.append(f" {meaning} ", style(Shade(hue, LEVELS))).append("  ")
+    return text.append("each row by its strongest unit", "dim")
 
 
-def show(sections: Sequence[RowView], *, more: str = "", console: Any = None) -> None:
-    """Print the sections, a legend, and what was left out. Colours where the terminal has at least 256 of them.
+def show(row_views: Sequence[RowView], *, more: str = "", console: Any = None) -> None:
+    """Print the rows, a legend and the line `more`. Uses colours if the terminal has at least 256.
 
-    Sixteen colours cannot tell pale orange from pale blue: brackets are used there too.
+    With sixteen colours pale orange and pale blue look alike, so brackets replace them.
     """
     console = console or Console(highlight=False)
     colour = has_colours(console)
-    for section in sections:
-        console.print(drawing(section, colour=colour))
-    if sections:
-        console.print(legend([heat.kind for section in sections for heat in section.heats], colour=colour))
+    for row_view in row_views:
+        console.print(drawing(row_view, colour=colour))
+    if row_views:
+        console.print(
+            legend([heat_map.kind for row_view in row_views for heat_map in row_view.heat_maps], colour=colour)
+        )
     if more:
         console.print(Text(more, style="dim"))
 
 
 def has_colours(console: Console) -> bool:
-    """Whether the console can tell the steps of the scale apart."""
+    """Whether the console can show the steps of the colour scale."""
     return console.color_system in ("256", "truecolor") and not console.no_color
 
 
-def _lines(heat: HeatMap, section: RowView, *, colour: bool) -> list[tuple[str, Text]]:
-    """What one method adds to the grid: (name of the text, its heat map)."""
-    lines = [(name, heat_text(heat, segment, colour=colour)) for segment, (name, _) in enumerate(heat.texts)]
-    if heat.is_image:
-        lines.append(("", heat_picture(heat, colour=colour)))
-    beside = _outside(heat)
-    if beside:
-        lines.append(("", beside))
-    facts = _facts(section.facts_of(heat))
-    if facts:
-        lines.append(("", facts))
-    if heat.warning:
-        lines.append(("", Text(heat.warning, style="yellow")))
+def _grid_lines(heat_map: HeatMap, row_view: RowView, *, colour: bool) -> list[tuple[str, Text]]:
+    """The grid lines of one method: (name of the text, content)."""
+    lines = [(name, heat_text(heat_map, segment, colour=colour)) for segment, (name, _) in enumerate(heat_map.texts)]
+    if heat_map.is_image:
+        lines.append(("", heat_picture(heat_map, colour=colour)))
+    outside = _outside_text(heat_map)
+    if outside:
+        lines.append(("", outside))
+    details = _details_text(row_view.details_of(heat_map))
+    if details:
+        lines.append(("", details))
+    if heat_map.warning:
+        lines.append(("", Text(heat_map.warning, style="yellow")))
     return lines
 
 
-def _outside(heat: HeatMap) -> Text:
-    units = [f"{printable(unit.token)} {number(unit.score, heat.kind)}".rstrip() for unit in heat.outside()]
+def _outside_text(heat_map: HeatMap) -> Text:
+    units = [f"{printable(unit.token)} {number(unit.score, heat_map.kind)}".rstrip() for unit in heat_map.outside()]
     return Text("not in the text: " + ", ".join(units), style="dim") if units else Text()
 
 
-def _facts(facts: Sequence[tuple[str, str]], *, before: str = "") -> Text:
-    shown = Text()
-    for position, (name, value) in enumerate(facts):
-        shown.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(printable(value), "none")
-    return shown
+def _details_text(details: Sequence[tuple[str, str]], *, before: str = "") -> Text:
+    text = Text()
+    for position, (name, value) in enumerate(details):
+        text.append(" · " if position else before, "dim").append(f"{name} ", "dim").append(printable(value), "none")
+    return text
 
 
 def style(shade: Shade) -> Style | None:
-    """The colours of a step in a terminal, light or dark; none for the lowest steps."""
-    if shade.level <= 1:  # as grey as the ground it starts from
+    """The Rich style of a step, for light and dark terminals; None for the lowest steps."""
+    if shade.level <= 1:  # indistinguishable from the grey at which the scale starts
         return None
-    back, ink = colours(shade, page=_GREY)
-    return Style(color=f"rgb{ink}".replace(" ", ""), bgcolor=f"rgb{back}".replace(" ", ""))
+    background, ink = colours(shade, page=_GREY_COLOUR)
+    return Style(color=f"rgb{ink}".replace(" ", ""), bgcolor=f"rgb{background}".replace(" ", ""))
 
 
 def printable(text: str) -> str:
-    """The text without anything that would control a terminal."""
+    """The text with control characters replaced."""
     return "".join(map(visible, text))
 
 
-def _grey(image: UInt8[np.ndarray, "height width channel"]) -> Any:
-    """Without colours of its own, so that the tint is all there is."""
-    bright = image[..., :3].mean(-1) if image.shape[-1] >= 3 else image[..., 0].astype(float)
-    return np.repeat(bright[..., None], 3, axis=-1)
+def _greyscale(image: UInt8[np.ndarray, "height width channel"]) -> Any:
+    """The image in grey, so that the tint is the only colour."""
+    brightness = image[..., :3].mean(-1) if image.shape[-1] >= 3 else image[..., 0].astype(float)
+    return np.repeat(brightness[..., None], 3, axis=-1)

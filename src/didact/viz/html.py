@@ -1,7 +1,7 @@
-"""HTML by templates: one environment with autoescape for reports, heat maps, tables and studies.
+"""HTML templates: a Jinja environment with autoescape for reports, heat maps, tables and studies.
 
-Whatever a template writes is escaped, and control characters are replaced. `Markup` marks the few values that are HTML
-already: drawings that didact made, and style and script from files of the package.
+All output of templates is escaped, with control characters replaced. `Markup` marks the few values that are already
+HTML: drawings by didact, and styles and scripts from files of the package.
 """
 
 import json
@@ -15,13 +15,13 @@ from markupsafe import Markup, escape
 
 from didact.viz import GENERATOR
 
-LONGEST: Final = 80  # characters of a name; the rest is in its title
-_JOINERS: Final = "\n\t\u200c\u200d"  # not printable by themselves, and needed to lay out texts, emoji and many scripts
+MAX_NAME_LENGTH: Final = 80  # characters; the full name is in the title attribute
+_JOINERS: Final = "\n\t\u200c\u200d"  # not printable, but required by layouts, emoji and many scripts
 
 
 @cache
 def environment(package: str) -> Environment:
-    """The templates of a package, and below them those that all packages share."""
+    """The Jinja environment for a package: its own templates, then the shared ones."""
     templates = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("didact.viz")]),
         autoescape=True,
@@ -32,59 +32,61 @@ def environment(package: str) -> Environment:
         keep_trailing_newline=True,
     )
     templates.filters |= {"cut": cut, "soft": soft, "tight": tight}
-    # Markup: the line is a constant of ours.
+    # Markup: a constant of didact.
     templates.globals |= {"attributes": attributes, "generator": Markup(GENERATOR)}
     return templates
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """What a template of a package makes of the values."""
+    """Render a template of a package with these values."""
     return environment(package).get_template(template).render(**values)
 
 
 @cache
 def asset(package: str, name: str) -> Markup:
-    """Style or script for a page. Markup: it is a file of our package, and holds nothing of the data."""
+    """A style sheet or script for a page. Markup: a file of the package, without data."""
     return Markup((files(package) / "templates" / name).read_text(encoding="utf-8"))
 
 
 def replace_control_characters(text: str) -> str:
-    """The text with control characters, which HTML has no place for, replaced."""
+    """Replace control characters, which HTML does not allow."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or sign in _JOINERS else _replaced(sign) for sign in text)
+    return "".join(
+        character if character.isprintable() or character in _JOINERS else _replacement(character) for character in text
+    )
 
 
-def _replaced(sign: str) -> str:
-    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+def _replacement(character: str) -> str:
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def attributes(**values: str) -> Markup:
-    """Attributes of an element; empty ones are left out. Markup: their texts are escaped here."""
+    """The attributes of an element without empty ones. Markup: the values are escaped here."""
     return Markup(
         "".join(f' {name}="{escape(replace_control_characters(text))}"' for name, text in values.items() if text)
     )
 
 
 def script_json(value: Any) -> Markup:
-    """JSON for a script element; dataclasses are objects.
+    """JSON for a script element; dataclasses become objects.
 
-    Markup: signs that could end the element, or a line of it, are written as escapes.
+    Markup: characters that could end the element or a line are written as escapes.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=vars)
-    return Markup(re.sub("[<>&\u2028\u2029]", lambda sign: f"\\u{ord(sign[0]):04x}", text))
+    return Markup(re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
-def cut(text: str, longest: int = LONGEST) -> str:
-    """The text, its end cut off visibly where it is long."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def cut(text: str, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Truncate a long text, with an ellipsis at the end."""
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def soft(text: str) -> Markup:
-    """Escaped, with places where a long name may be broken. Markup: all but `<wbr>` has been escaped."""
+    """Escape a text and add line break opportunities to long names. Markup: everything except `<wbr>` is escaped."""
     return Markup(re.sub(r"([_(/=,.])(?=[^\W\d])", r"\1<wbr>", str(escape(replace_control_characters(text)))))
 
 
 def tight(html: Markup) -> Markup:
-    """Without line breaks between elements, which would be read as spaces. Markup: it was, and nothing is added."""
+    """Remove line breaks between elements, which render as spaces. Markup: the input is Markup and nothing is added."""
     return Markup(re.sub(r">\s*\n\s*<", "><", str(html)))

@@ -1,6 +1,6 @@
-"""A square table of numbers between named things, each with each, as a heat map with its numbers written in.
+"""A square matrix with named rows and columns as a heat map with numbers in its cells.
 
-Blue, grey and orange run from −1 to 1, greens from 0 to 1. What is not a number is blank, with a dash.
+The scale from −1 to 1 is blue, grey and orange, the scale from 0 to 1 green. NaN is a blank cell with a dash.
 """
 
 import textwrap
@@ -15,13 +15,13 @@ from didact.errors import ShapeError
 from didact.viz.chart import BLANK, BORDER, BOTH_SIGNS, GREENS, QUIET, altair, check_kind, picture
 from didact.viz.heat_map import printable
 
-_CELL: Final = 44  # pixels, enough for "−0.12"
-_ACROSS: Final = 2  # squares side by side
+_CELL_SIZE: Final = 44  # pixels, enough for "−0.12"
+_SQUARES_PER_LINE: Final = 2  # squares side by side
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixView:
-    """One square, ready to be drawn; `low` and 1 are the ends of the scale, `note` a line below the title."""
+    """One matrix, ready to draw. The scale runs from `low` to 1; `note` is a line below the title."""
 
     names: tuple[str, ...]
     values: Float[np.ndarray, "name name"]
@@ -31,10 +31,10 @@ class MatrixView:
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.names), len(self.names)):
-            raise ShapeError(f"{len(self.names)} names do not go with a square of shape {self.values.shape}.")
+            raise ShapeError(f"{len(self.names)} names do not match a matrix of shape {self.values.shape}.")
 
     def chart(self, *, caution: str = "") -> Any:
-        """As an altair chart, with `caution` below it."""
+        """The Altair chart, with `caution` below it."""
         return matrix_chart([self], caution=caution)
 
     def square(self, alt: Any) -> Any:
@@ -45,21 +45,23 @@ class MatrixView:
                 "value": float(value) if np.isfinite(value) else None,
                 "written": format_value(value),
             }
-            for first, line in zip(self.shown, self.values, strict=True)
-            for second, value in zip(self.shown, line, strict=True)
+            for first, line in zip(self.shown_names, self.values, strict=True)
+            for second, value in zip(self.shown_names, line, strict=True)
         ]
         is_signed = self.low < 0
         middle = (self.low + 1) / 2
         scale = alt.Scale(domain=[self.low, middle, 1], range=BOTH_SIGNS if is_signed else GREENS, interpolate="lab")
         is_missing = "!isValid(datum.value)"
-        # White is read on deep green only; on orange and blue black has the better contrast.
+        # White is readable on dark green only; on orange and blue, black has the better contrast.
         ink = alt.value("#000000")
         if not is_signed:
             ink = alt.condition("isValid(datum.value) && datum.value > 0.6", alt.value("#ffffff"), alt.value("#000000"))
         axis: dict[str, Any] = {"title": None, "ticks": False, "domain": False, "labelPadding": 6, "labelLimit": 260}
-        base = alt.Chart(alt.Data(values=rows), width=_CELL * len(self.names), height=_CELL * len(self.names)).encode(
-            x=alt.X("second:N", sort=list(self.shown), axis=alt.Axis(labelAngle=-40, orient="bottom", **axis)),
-            y=alt.Y("first:N", sort=list(self.shown), axis=alt.Axis(**axis)),
+        base = alt.Chart(
+            alt.Data(values=rows), width=_CELL_SIZE * len(self.names), height=_CELL_SIZE * len(self.names)
+        ).encode(
+            x=alt.X("second:N", sort=list(self.shown_names), axis=alt.Axis(labelAngle=-40, orient="bottom", **axis)),
+            y=alt.Y("first:N", sort=list(self.shown_names), axis=alt.Axis(**axis)),
             tooltip=["first:N", "second:N", alt.Tooltip("value:Q", format=".3f")],
         )
         cells = base.mark_rect(strokeWidth=1, invalid="show").encode(
@@ -67,7 +69,7 @@ class MatrixView:
                 is_missing,
                 alt.value(BLANK),
                 alt.Color(
-                    "value:Q", scale=scale, legend=alt.Legend(title=None, gradientLength=_CELL * len(self.names))
+                    "value:Q", scale=scale, legend=alt.Legend(title=None, gradientLength=_CELL_SIZE * len(self.names))
                 ),
             ),
             stroke=alt.condition(is_missing, alt.value(BORDER), alt.value(BLANK)),
@@ -84,34 +86,34 @@ class MatrixView:
         return (cells + numbers).properties(title=title)
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def shown_names(self) -> tuple[str, ...]:
         return tuple(map(printable, self.names))
 
 
 def format_value(value: float) -> str:
-    """Two digits with a proper minus; a dash for what is not a number."""
+    """The value with two decimals and a minus sign; a dash for NaN."""
     if not np.isfinite(value):
         return "–"
     digits = f"{abs(value):.2f}"
     return f"−{digits}" if value < 0 and float(digits) else digits
 
 
-def matrix_chart(squares: Sequence[MatrixView], *, caution: str = "") -> Any:
-    """Several squares, two side by side, as one altair chart, with `caution` below them."""
+def matrix_chart(views: Sequence[MatrixView], *, caution: str = "") -> Any:
+    """Several matrices, two per line, as one Altair chart with `caution` below them."""
     alt = altair()
-    drawn = alt.concat(*(one.square(alt) for one in squares), columns=_ACROSS, spacing=40)
-    drawn = drawn.resolve_scale(color="independent")
+    chart = alt.concat(*(view.square(alt) for view in views), columns=_SQUARES_PER_LINE, spacing=40)
+    chart = chart.resolve_scale(color="independent")
     if caution:
-        wide = _CELL * len(squares[0].names) * min(_ACROSS, len(squares)) + 200
-        lines = textwrap.wrap(printable(caution), max(50, wide // 6))
-        below = alt.TitleParams(
+        width = _CELL_SIZE * len(views[0].names) * min(_SQUARES_PER_LINE, len(views)) + 200
+        lines = textwrap.wrap(printable(caution), max(50, width // 6))
+        caption = alt.TitleParams(
             lines, orient="bottom", anchor="start", fontSize=11, fontWeight="normal", color=QUIET, offset=16
         )
-        drawn = drawn.properties(title=below)
-    return drawn.configure_view(stroke=None)
+        chart = chart.properties(title=caption)
+    return chart.configure_view(stroke=None)
 
 
-def matrix_picture(squares: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
-    """The content of a picture file of several squares: png, svg, html or json (Vega-Lite)."""
+def matrix_picture(views: Sequence[MatrixView], kind: str, *, caution: str = "") -> bytes:
+    """The content of a picture file of several matrices: png, svg, html or json (Vega-Lite)."""
     check_kind(kind)
-    return picture(matrix_chart(squares, caution=caution), kind, title=printable(squares[0].title) or "Matrix")
+    return picture(matrix_chart(views, caution=caution), kind, title=printable(views[0].title) or "Matrix")

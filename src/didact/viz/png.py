@@ -1,4 +1,4 @@
-"""The picture of a row as a PNG file."""
+"""PNG encoding of images."""
 
 import io
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def encode_png(image: Any) -> bytes:
-    """Pixels of one to four channels, height first; of two channels the first is shown."""
+    """The PNG file of an image (height x width x channel) with one to four channels. Of two, the first is used."""
     from PIL import Image
 
     pixels = np.asarray(image)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with the time left on a terminal, a plain line every 30 seconds elsewhere."""
+"""Progress on stderr: a bar with the time left in a terminal, otherwise a plain line every 30 seconds."""
 
 import sys
 import time
@@ -8,10 +8,9 @@ from typing import Any
 
 
 class Progress:
-    """Counts steps: `with Progress("training", total=500) as progress: progress.advance()`.
+    """A progress bar: `with Progress("training", total=500) as progress: progress.advance()`.
 
-    Where nobody knows how many there will be (`total=None`), the time left is not told. `stream` is any text stream;
-    stderr by default.
+    If the total is unknown (`total=None`), the time left is not shown. `stream` is a text stream, by default stderr.
     """
 
     EVERY = 30.0
@@ -22,22 +21,22 @@ class Progress:
         self.done = self.skipped = 0
         self.note = ""
         self._bar: Any = None
-        self._start = self._spoke = time.monotonic()
+        self._start = self._last_report = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        self._start = self._spoke = time.monotonic()
+        self._start = self._last_report = time.monotonic()
         if self.shown and self.stream.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
-            is_known = self.total is not None
+            has_total = self.total is not None
             self._bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.percentage:>3.0f}%" if is_known else "{task.completed:,.0f} so far"),
+                TextColumn("{task.percentage:>3.0f}%" if has_total else "{task.completed:,.0f} so far"),
                 TimeElapsedColumn(),
-                *((_left_column(self),) if is_known else ()),
+                *((_time_left_column(self),) if has_total else ()),
                 TextColumn("{task.fields[note]}"),
                 console=Console(file=self.stream),
                 transient=True,
@@ -47,50 +46,51 @@ class Progress:
         return self
 
     def advance(self, steps: int = 1, *, note: str | None = None) -> None:
+        """Count steps as done. `note` is shown after the progress."""
         self.done += steps
         self.note = self.note if note is None else note
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, note=self.note)
-        elif self.shown and time.monotonic() - self._spoke >= self.EVERY:
-            self._spoke = time.monotonic()
-            print(f"{self.title}: {self._so_far()} {self.note}".rstrip(), file=self.stream, flush=True)
+        elif self.shown and time.monotonic() - self._last_report >= self.EVERY:
+            self._last_report = time.monotonic()
+            print(f"{self.title}: {self._progress_text()} {self.note}".rstrip(), file=self.stream, flush=True)
 
     def skip(self, steps: int) -> None:
-        """Steps that were done before: they count as done, but say nothing about the time left."""
+        """Count steps from an earlier run as done, without using them to estimate the time left."""
         self.skipped += steps
         self.done += steps
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
     def time_left(self) -> str:
-        """The time left, by what was done since the start; empty before anything was."""
+        """The estimated time left, from the steps since the start; empty before the first step."""
         if self.total is None or self.done == self.skipped:
             return ""
-        spent = time.monotonic() - self._start
-        seconds = spent / (self.done - self.skipped) * max(self.total - self.done, 0)
-        return f"{_in_words(seconds)} left"
+        elapsed = time.monotonic() - self._start
+        seconds = elapsed / (self.done - self.skipped) * max(self.total - self.done, 0)
+        return f"{_format_duration(seconds)} left"
 
-    def _so_far(self) -> str:
+    def _progress_text(self) -> str:
         if self.total is None:
-            return f"{self.done:,} after {_in_words(time.monotonic() - self._start)}"
+            return f"{self.done:,} after {_format_duration(time.monotonic() - self._start)}"
         return f"{self.done} of {self.total}, {self.time_left()}"
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
 
 
 def announce(lines: Iterable[str], *, shown: bool = True, stream: Any = None) -> None:
-    """Lines for people, beside progress bars: on stderr, in a terminal and in a log alike."""
+    """Print lines to stderr, alongside progress bars."""
     if shown:
         for line in lines:
             print(line, file=stream or sys.stderr, flush=True)
 
 
-def _left_column(progress: Progress) -> Any:
-    """The time left in a bar. Rich's own forgets steps after 30 seconds, and takes skipped ones for speed."""
+def _time_left_column(progress: Progress) -> Any:
+    """The column with the time left. Rich's own forgets steps after 30 seconds and counts skipped steps as speed."""
     from rich.progress import ProgressColumn
     from rich.text import Text
 
@@ -101,5 +101,5 @@ def _left_column(progress: Progress) -> Any:
     return Left()
 
 
-def _in_words(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,4 +1,4 @@
-"""Tables of pages and notebooks, and the same for papers: HTML, CSV, LaTeX."""
+"""Tables as HTML for pages and notebooks, as CSV and as LaTeX."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from didact.viz.formulas import csv_text
-from didact.viz.html import LONGEST, asset, cut, render
+from didact.viz.html import MAX_NAME_LENGTH, asset, cut, render
 
-PHONE, PAGE = 42, 120  # characters of a line of a table on a phone, and on the widest page
-_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
-_MATH: Final = (
+PHONE_WIDTH, PAGE_WIDTH = 42, 120  # characters per line of a table on a phone and on the widest page
+_TEXT_COMMANDS: Final = "textbackslash textasciitilde textasciicircum textless textgreater textbar textquotedbl dots S"
+_MATH_COMMANDS: Final = (
     r"- \times \pm \tau \uparrow \downarrow \blacktriangle \blacktriangledown \star \ddagger ^\circ \leq \geq \to \cdot"
 )
 _LATEX: Final = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"\\{command}{{}}" for sign, command in zip('\\~^<>|"…§', _COMMANDS.split(), strict=True)},
-    **{sign: f"${command}$" for sign, command in zip("−×±τ↑↓▲▼★‡°≤≥→·", _MATH.split(), strict=True)},
+    **{sign: f"\\{command}{{}}" for sign, command in zip('\\~^<>|"…§', _TEXT_COMMANDS.split(), strict=True)},
+    **{sign: f"${command}$" for sign, command in zip("−×±τ↑↓▲▼★‡°≤≥→·", _MATH_COMMANDS.split(), strict=True)},
     "–": "--",
     "—": "---",
 }
-_TABULAR: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{amssymb} and \usepackage[T1]{fontenc}
+_LATEX_TABLE: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{amssymb} and \usepackage[T1]{fontenc}
 \begin{table}
 \centering
 \caption{%s}
@@ -36,9 +36,9 @@ _TABULAR: Final = r"""%% needs \usepackage{booktabs}; symbols also \usepackage{a
 
 @dataclass(frozen=True)
 class Cell:
-    """`look` are classes of the style, `title` is read by pointing at it, `aside` stands behind the text, smaller.
+    """A table cell. `look` has CSS classes, `title` is shown on hover, `aside` follows the text in smaller type.
 
-    Of a text longer than `longest` the end is cut off.
+    A text longer than `longest` is truncated.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Cell:
     title: str = ""
     aside: str = ""
     is_best: bool = False
-    longest: int = LONGEST
+    longest: int = MAX_NAME_LENGTH
 
     @property
     def shown(self) -> str:
@@ -54,19 +54,20 @@ class Cell:
 
     @property
     def hover(self) -> str:
-        """What is read by pointing at the cell: its title, or a text that was cut off."""
+        """The text shown on hover: the title, or the full text if it is truncated."""
         return cut(self.title or (self.text if len(self.text) > self.longest else ""), 400)
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
+        """The text with the aside."""
         return f"{self.text} {self.aside}".strip()
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: the first column names its rows. `groups` are (heading, number of rows) that divide them.
+    """A table whose first column names its rows. `groups` divides the rows by (heading, number of rows).
 
-    `data` is the content as plain records, for CSV; without it the cells are written as they are read.
+    `data` has the content as records for CSV; without it, CSV has the texts of the cells.
     """
 
     name: str
@@ -74,10 +75,10 @@ class Table:
     heads: Sequence[Cell | str]
     rows: Sequence[Sequence[Cell | str]]
     look: str = ""
-    words: Sequence[int] = (0,)  # columns that are read as text; numbers stand right
+    words: Sequence[int] = (0,)  # columns of text; all others are right-aligned numbers
     groups: Sequence[tuple[str, int]] = ()
     data: Sequence[Mapping[str, Any]] = ()
-    keys: int = 1  # columns that name a row: repeated where a terminal splits the table
+    keys: int = 1  # columns that name a row, repeated if a terminal splits the table
 
     @property
     def head_cells(self) -> list[Cell]:
@@ -85,18 +86,18 @@ class Table:
 
     @property
     def bodies(self) -> Iterator[tuple[str, list[list[Cell]]]]:
-        """The rows by group, each group with its heading."""
+        """The rows by group, each with its heading."""
         start = 0
         for heading, count in self.groups or [("", len(self.rows))]:
             yield heading, [self._cells(row) for row in self.rows[start : start + count]]
             start += count
 
     def _cells(self, row: Sequence[Cell | str]) -> list[Cell]:
-        """A row with the look of its columns."""
-        cells = [entry if isinstance(entry, Cell) else Cell(entry) for entry in row]
+        """The cells of a row, with the CSS classes of their columns."""
+        cells = [content if isinstance(content, Cell) else Cell(content) for content in row]
         return [
-            cell if number in self.words else replace(cell, look=f"number {cell.look}".strip())
-            for number, cell in enumerate(cells)
+            cell if column in self.words else replace(cell, look=f"number {cell.look}".strip())
+            for column, cell in enumerate(cells)
         ]
 
     @property
@@ -105,53 +106,53 @@ class Table:
 
     @property
     def text_rows(self) -> list[list[str]]:
-        """The rows for a terminal; what stands behind a text is put into brackets."""
+        """The rows for a terminal, with asides in parentheses."""
         rows = map(self._cells, self.rows)
         return [[f"{cell.text} ({cell.aside})" if cell.aside else cell.text for cell in row] for row in rows]
 
     def notebook(self, notes: Sequence[str] = ()) -> str:
-        """The table as a piece of a page that brings its own style, with remarks below it."""
+        """The table and notes below it as an HTML fragment with its own style."""
         style = asset("didact.viz", "grid.css")
         return render("didact.viz", "grid.html.j2", table=self, notes=notes, style=style)
 
     @property
     def hint(self) -> str:
-        """The look of a line that says that the table can be scrolled; empty where it fits a phone."""
+        """The CSS class of a hint that the table scrolls sideways; empty if it fits a phone."""
         rows = list(map(self._cells, self.rows))
         heads = enumerate(self.head_cells)
         width = sum(self._width(n, head, [row[n] for row in rows if n < len(row)]) for n, head in heads)
-        return "hint many" if width > PAGE else "hint" if width > PHONE else ""
+        return "hint many" if width > PAGE_WIDTH else "hint" if width > PHONE_WIDTH else ""
 
-    def _width(self, number: int, head: Cell, cells: Sequence[Cell]) -> int:
-        """About how many characters wide a column is: headings break between the parts of names, numbers never."""
-        if number in self.words and self.look != "words":
+    def _width(self, column: int, head: Cell, cells: Sequence[Cell]) -> int:
+        """The approximate width of a column in characters. Names break between their parts, numbers never."""
+        if column in self.words and self.look != "words":
             texts = [piece for cell in cells for piece in _pieces(cell.text)]
         else:
-            texts = [cell.whole for cell in cells]
+            texts = [cell.full_text for cell in cells]
         return max(map(len, [*_pieces(head.text), *texts]), default=0) + 2
 
     def csv(self) -> str:
         if not self.data:
-            rows = [[cell.whole for cell in self._cells(row)] for row in self.rows]
+            rows = [[cell.full_text for cell in self._cells(row)] for row in self.rows]
             return csv_text([_printable(line) for line in [self.text_heads, *rows]])
         names = list(dict.fromkeys(name for line in self.data for name in line))
         return csv_text([names, *(_printable([line.get(name) for name in names]) for line in self.data)])
 
     def latex(self) -> str:
         """A table for LaTeX with the package booktabs. The best of a line is bold."""
-        sides = "".join("l" if number in self.words else "r" for number in range(len(self.heads)))
+        alignment = "".join("l" if column in self.words else "r" for column in range(len(self.heads)))
         lines = [" & ".join(map(latex, self.text_heads)) + r" \\"]
         for heading, rows in self.bodies:
             lines.append(r"\midrule")
             lines += [rf"\multicolumn{{{len(self.heads)}}}{{l}}{{\emph{{{latex(heading)}}}}} \\"] if heading else []
             lines += [" & ".join(map(_latex_cell, row)) + r" \\" for row in rows]
         label = re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-") or "table"
-        return _TABULAR % (latex(self.caption), label, sides, "\n".join(lines))
+        return _LATEX_TABLE % (latex(self.caption), label, alignment, "\n".join(lines))
 
 
 def latex(text: str) -> str:
-    """Escaped for LaTeX; what cannot be printed is left out."""
-    return "".join(_LATEX.get(sign, sign) for sign in text if sign.isprintable())
+    """Escape a text for LaTeX and remove characters that cannot be printed."""
+    return "".join(_LATEX.get(character, character) for character in text if character.isprintable())
 
 
 def _pieces(text: str) -> list[str]:
@@ -159,11 +160,11 @@ def _pieces(text: str) -> list[str]:
 
 
 def _latex_cell(cell: Cell) -> str:
-    inside = latex(cell.text)
-    inside = rf"\textbf{{{inside}}}" if cell.is_best else inside
-    return inside + (f" {latex(cell.aside)}" if cell.aside else "")
+    text = latex(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.is_best else text
+    return text + (f" {latex(cell.aside)}" if cell.aside else "")
 
 
 def _printable(line: Sequence[Any]) -> list[Any]:
-    """A line of a sheet without what cannot be printed."""
+    """A line of CSV cells without characters that cannot be printed."""
     return ["".join(filter(str.isprintable, value)) if isinstance(value, str) else value for value in line]

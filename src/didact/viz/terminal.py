@@ -1,4 +1,4 @@
-"""Rows in a terminal: texts with their marks, images as coloured blocks."""
+"""Terminal output: texts with marks, and images as coloured blocks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,29 +8,29 @@ from rich.text import Text
 
 from didact.viz.text_spans import Box, Image, Span, marked_runs
 
-_MARK = Style(bold=True, reverse=True)
-_SHADES = " .:-=+*#%@"
+_HIGHLIGHT = Style(bold=True, reverse=True)
+_BRIGHTNESS = " .:-=+*#%@"
 
 
 def highlight(text: str, spans: Sequence[Span], *, colour: bool = True) -> Text:
-    """The text with the characters of the spans highlighted, in [brackets] where there is no colour.
+    """The text with these spans highlighted, or in [brackets] without colour.
 
-    Control characters are replaced, never sent to the terminal.
+    Control characters are replaced and never reach the terminal.
     """
-    shown = Text()
-    for part, is_marked in marked_runs(text, spans):
-        seen = "".join(map(visible, part))
+    output = Text()
+    for piece, is_marked in marked_runs(text, spans):
+        visible_text = "".join(map(visible, piece))
         if is_marked:
-            shown.append(seen if colour else f"[{seen}]", _MARK)
+            output.append(visible_text if colour else f"[{visible_text}]", _HIGHLIGHT)
         else:
-            shown.append(seen)
-    return shown
+            output.append(visible_text)
+    return output
 
 
 def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: bool = True) -> Text:
-    """An image as half blocks, two pixels high, one wide per character. What lies outside the boxes fades.
+    """An image as half-block characters, one pixel wide and two high. Everything outside the boxes is dimmed.
 
-    Where there is no colour, brightness becomes a character and what lies outside the boxes a dot.
+    Without colour, each character stands for a brightness, and everything outside the boxes becomes a dot.
     """
     step = max(1, -(-len(image[0]) // widest))
     height, width = len(image) // step, len(image[0]) // step
@@ -40,30 +40,30 @@ def draw_image(image: Image, boxes: Sequence[Box], *, widest: int = 64, colour: 
         return not boxes or any(b[0] <= top < b[2] and b[1] <= left < b[3] for b in boxes)
 
     def tone(row: int, column: int) -> str:
-        fade = 1 if is_inside(row, column) else 3
-        red, green, blue = (value // fade for value in _rgb(image[row * step][column * step]))
+        divisor = 1 if is_inside(row, column) else 3
+        red, green, blue = (value // divisor for value in _rgb(image[row * step][column * step]))
         return f"rgb({red},{green},{blue})"
 
     def shade(row: int, column: int) -> str:
-        bright = sum(_rgb(image[row * step][column * step])) / 3 / 256
-        return _SHADES[int(bright * len(_SHADES))] if is_inside(row, column) else "·"
+        brightness = sum(_rgb(image[row * step][column * step])) / 3 / 256
+        return _BRIGHTNESS[int(brightness * len(_BRIGHTNESS))] if is_inside(row, column) else "·"
 
-    shown = Text()
+    output = Text()
     for row in range(0, height - 1, 2):
         for column in range(width):
             if colour:
-                shown.append("▀", Style(color=tone(row, column), bgcolor=tone(row + 1, column)))
+                output.append("▀", Style(color=tone(row, column), bgcolor=tone(row + 1, column)))
             else:
-                shown.append(shade(row, column))
-        shown.append("\n")
-    return shown
+                output.append(shade(row, column))
+        output.append("\n")
+    return output
 
 
-def visible(sign: str) -> str:
-    """The sign itself, or what stands for one that would control the terminal."""
-    if sign.isprintable():
-        return sign
-    return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
+def visible(character: str) -> str:
+    """The character itself, or a replacement for a control character."""
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def _rgb(pixel: Any) -> tuple[int, int, int]:

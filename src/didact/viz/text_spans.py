@@ -1,55 +1,55 @@
-"""Texts cut into marked and unmarked runs: what terminal and HTML pages both draw."""
+"""Split texts at spans, for terminals and HTML pages, and format completeness."""
 
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-# Plain tuples, so that this room needs no other: (start, end) of a text; (top, left, bottom, right) of an image.
+# Plain tuples, so that viz needs no other package: (start, end) in a text; (top, left, bottom, right) in an image.
 Span: TypeAlias = tuple[int, int]
 Box: TypeAlias = tuple[int, int, int, int]
-COMPLETENESS_TOLERANCE = 0.05  # scores that are off by more are worth a warning
-Image: TypeAlias = Any  # height x width x channel, anything that can be indexed so
+COMPLETENESS_TOLERANCE = 0.05  # a larger completeness error causes a warning
+Image: TypeAlias = Any  # height x width x channel, anything with such indices
 
 
 def split_at_spans(text: str, spans: Sequence[Span]) -> list[tuple[str, tuple[int, ...]]]:
-    """The text in order, each stretch with the numbers of the spans that cover it.
+    """Split the text wherever a span starts or ends. Each piece has the indices of the spans that cover it.
 
-    Spans may overlap: the pieces of one emoji all cover the same character.
+    Spans may overlap: all pieces of one emoji cover the same character.
     """
     clipped = [(max(start, 0), min(end, len(text))) for start, end in spans]
-    real = [(number, start, end) for number, (start, end) in enumerate(clipped) if end > start]
+    nonempty = [(index, start, end) for index, (start, end) in enumerate(clipped) if end > start]
     starting: dict[int, list[int]] = {}
     ending: dict[int, list[int]] = {}
-    for name, start, end in real:
-        starting.setdefault(start, []).append(name)
-        ending.setdefault(end, []).append(name)
-    found = []
+    for span_index, start, end in nonempty:
+        starting.setdefault(start, []).append(span_index)
+        ending.setdefault(end, []).append(span_index)
+    pieces = []
     covering: set[int] = set()
-    for left, right in pairwise(sorted({0, len(text), *starting, *ending})):
-        covering = covering - set(ending.get(left, ())) | set(starting.get(left, ()))
-        found.append((text[left:right], tuple(sorted(covering))))
-    return found
+    for start_of_piece, end_of_piece in pairwise(sorted({0, len(text), *starting, *ending})):
+        covering = covering - set(ending.get(start_of_piece, ())) | set(starting.get(start_of_piece, ()))
+        pieces.append((text[start_of_piece:end_of_piece], tuple(sorted(covering))))
+    return pieces
 
 
 def marked_runs(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
-    """The text in order, cut where a mark begins or ends. Overlapping and touching marks become one."""
-    return [(part, bool(covering)) for part, covering in split_at_spans(text, merge_spans(spans))]
+    """Split the text into marked and unmarked runs. Overlapping and adjacent marks are merged."""
+    return [(piece, bool(covering)) for piece, covering in split_at_spans(text, merge_spans(spans))]
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
-    """The same characters in as few spans as possible, in order."""
-    found: list[Span] = []
+    """Merge overlapping and adjacent spans, in order."""
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif end > start:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def percent(share: float) -> str:
-    """A probability with one decimal: 99.8 %. Only an exact 1 or 0 reads as certain: >99.9 %, <0.1 %."""
+    """A probability in percent with one decimal. Only exact 1 and 0 become 100.0 % and 0.0 %: >99.9 %, <0.1 %."""
     if 0.9995 <= share < 1:
         return ">99.9 %"
     if 0 < share < 0.0005:
@@ -58,20 +58,20 @@ def percent(share: float) -> str:
 
 
 def completeness(residual: float) -> float:
-    """The share of what scores promise to add up to that they explain; NaN where they promise nothing."""
+    """1 minus the completeness error, at least 0; NaN if completeness is not promised."""
     return max(0.0, 1.0 - residual) if not math.isnan(residual) else residual
 
 
 def completeness_note(residual: float) -> str:
-    """`adds up to 99.99 %`, rounded down; in words where scores are off by more than 5 %; nothing without a promise."""
+    """`adds up to 99.99 %`, rounded down, or a warning for an error above 5 %; empty without promised completeness."""
     if math.isnan(residual):
         return ""
     if residual > COMPLETENESS_TOLERANCE:
-        return f"scores do not add up: off by {_rounded(100 * residual)} %"
+        return f"scores do not add up: off by {_format_percent(100 * residual)} %"
     share = math.floor(10_000 * completeness(residual)) / 100
     return f"adds up to {share:.0f} %" if share == 100 else f"adds up to {share:.2f} %"
 
 
-def _rounded(share: float) -> str:
-    """Three digits, and all of those before the point."""
+def _format_percent(share: float) -> str:
+    """Three significant digits, or all digits before the decimal point."""
     return f"{share:,.0f}" if share >= 100 else f"{share:.3g}"

@@ -1,6 +1,6 @@
-"""The coefficients of a learned mix: a layer × head map of attention heads, or a bar for each named member.
+"""The weights of a learned explainer: a layer × head map of attention heads, or one bar per named component.
 
-In the terminal numbers stand on colours, so that they are read without colours too.
+In a terminal, numbers are printed on the colours, so that colours are not needed to read them.
 """
 
 import math
@@ -23,12 +23,12 @@ from didact.viz.heat_map import has_colours, printable, style
 if TYPE_CHECKING:
     import altair as alt
 
-_HEAD: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
+_HEAD_NAME: Final = re.compile(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
 class WeightsView:
-    """Members and their weights, ready to be drawn. Heads are named "layer.head", both from 0: "3.7"."""
+    """Components and their weights, ready to draw. Attention heads are named "layer.head", from 0: "3.7"."""
 
     names: tuple[str, ...]
     weights: tuple[float, ...]
@@ -37,37 +37,37 @@ class WeightsView:
     def __post_init__(self) -> None:
         if len(self.names) != len(self.weights):
             raise ShapeError(
-                f"A mix has one weight per name: got {len(self.names)} names, {len(self.weights)} weights."
+                f"A chart needs one weight per name, got {len(self.names)} names and {len(self.weights)} weights."
             )
         if not self.names:
-            raise OptionError("A mix without members cannot be shown. Give at least one name with its weight.")
+            raise OptionError("A chart needs at least one component. Pass at least one name with its weight.")
         if len(set(map(printable, self.names))) < len(self.names):
-            raise OptionError(f"Members of a mix need names of their own, and some of {list(self.names)} are the same.")
-        wrong = [name for name, weight in zip(self.names, self.weights, strict=True) if not math.isfinite(weight)]
-        if wrong:
-            raise OptionError(f"Weights of a mix are finite numbers; those of {', '.join(wrong)} are not.")
+            raise OptionError(f"Names of components must be unique, but some of {list(self.names)} are the same.")
+        invalid = [name for name, weight in zip(self.names, self.weights, strict=True) if not math.isfinite(weight)]
+        if invalid:
+            raise OptionError(f"Weights must be finite numbers; those of {', '.join(invalid)} are not.")
 
     @cached_property
     def grid(self) -> tuple[tuple[int, ...], tuple[int, ...], Float[np.ndarray, "layer head"]] | None:
-        """Layers, heads and the weight of each pair; None unless the names are all pairs of some layers and heads."""
-        found = [_HEAD.fullmatch(name) for name in self.names]
-        places = [(int(match[1]), int(match[2])) for match in found if match]
-        layers, heads = (tuple(sorted({place[side] for place in places})) for side in (0, 1))
-        if len(places) < len(self.names) or len(places) < len(layers) * len(heads):
+        """Layers, heads and a weight per pair; None unless the names are all pairs of some layers and heads."""
+        matches = [_HEAD_NAME.fullmatch(name) for name in self.names]
+        pairs = [(int(match[1]), int(match[2])) for match in matches if match]
+        layers, heads = (tuple(sorted({pair[side] for pair in pairs})) for side in (0, 1))
+        if len(pairs) < len(self.names) or len(pairs) < len(layers) * len(heads):
             return None
         weights = np.zeros((len(layers), len(heads)))
-        for (layer, head), weight in zip(places, self.weights, strict=True):
+        for (layer, head), weight in zip(pairs, self.weights, strict=True):
             weights[layers.index(layer), heads.index(head)] = weight
         return layers, heads, weights
 
     @property
     def active(self) -> int:
-        """How many weights are above 0."""
+        """The number of weights above 0."""
         return sum(weight > 0 for weight in self.weights)
 
     @property
     def entropy(self) -> float:
-        """In nats, of the absolute weights scaled to sum to one: 0 for one member, log n for n equal ones."""
+        """The entropy in nats of the normalised absolute weights: 0 for one component, log n for n equal ones."""
         absolute = np.abs(np.array(self.weights, dtype=float))
         if not absolute.any():
             return 0.0
@@ -76,34 +76,36 @@ class WeightsView:
 
     @property
     def summary(self) -> str:
-        """How sparse the mix is, in one line."""
+        """The sparsity of the weights in one line."""
         count = len(self.names)
-        below = sum(weight < 0 for weight in self.weights)
-        negative = f", {below} below 0" if below else ""
-        return f"{self.active} of {count} active{negative}, entropy {self.entropy:.2f} of at most {math.log(count):.2f}"
+        negative_count = sum(weight < 0 for weight in self.weights)
+        negatives = f", {negative_count} below 0" if negative_count else ""
+        return (
+            f"{self.active} of {count} active{negatives}, entropy {self.entropy:.2f} of at most {math.log(count):.2f}"
+        )
 
     def text(self, *, width: int = 80, colour: bool = True) -> Text:
-        """Heads as a table, a line per layer and as many heads side by side as fit; members as bars, largest first.
+        """Heads as a table with one line per layer, wrapped to `width`; other components as bars, largest first.
 
-        Weights are in percent, "·" is exactly 0 and "~0" is less than 0.05 percent.
+        Weights are in percent. "·" is exactly 0, "~0" is less than 0.05 percent.
         """
-        shown = Text(no_wrap=True)
+        text = Text(no_wrap=True)
         if self.title:
-            shown.append(printable(self.title), "bold").append("\n")
-        shown.append_text(self._bars(width, colour=colour) if self.grid is None else self._table(width, colour=colour))
-        shown.append(self.summary)
-        return shown.append("; weights in %, · is exactly 0" if 0 in self.weights else "; weights in %", "dim")
+            text.append(printable(self.title), "bold").append("\n")
+        text.append_text(self._bars(width, colour=colour) if self.grid is None else self._table(width, colour=colour))
+        text.append(self.summary)
+        return text.append("; weights in %, · is exactly 0" if 0 in self.weights else "; weights in %", "dim")
 
     def show(self, *, console: Console | None = None) -> None:
-        """Print it, with colours where the terminal has at least 256 of them."""
+        """Print the weights, with colours if the terminal has at least 256."""
         console = console or Console(highlight=False)
         console.print(self.text(width=console.width, colour=has_colours(console)), soft_wrap=True)
 
     def picture(self, kind: str) -> bytes:
-        """The content of a picture file: png, svg, html (one page that works offline) or json (Vega-Lite).
+        """The content of a picture file: png, svg, html (one offline page) or json (Vega-Lite).
 
-        Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. The darker, the larger;
-        heads of weight exactly 0 are blank with a thin border. Named members are bars, largest first.
+        Heads are a heat map after Fernandes et al. (2022), Figure 5, with layer 0 at the top. Darker is larger; heads
+        with a weight of exactly 0 are blank with a thin border. Other components are bars, largest first.
         """
         check_kind(kind)
         return picture(self.chart(), kind, title=printable(self.title) or "Mix")
@@ -126,42 +128,44 @@ class WeightsView:
     def _table(self, width: int, *, colour: bool) -> Text:
         assert self.grid is not None
         layers, heads, weights = self.grid
-        label = max(len("layer"), len(str(layers[-1])))
+        label_width = max(len("layer"), len(str(layers[-1])))
         cells = [[_percent(weight) for weight in row] for row in weights.tolist()]
-        cell = max(len(written) for row in [[str(heads[-1])], *cells] for written in row) + 2
-        fitting = max(1, (width - label) // cell)
-        shown = Text()
-        for first in range(0, len(heads), fitting):
-            band = slice(first, first + fitting)
-            shown.append(" " * label + "head".rjust(cell) + "\n", "dim")
-            shown.append("layer".rjust(label) + "".join(f"{head:>{cell - 1}} " for head in heads[band]) + "\n", "dim")
-            for layer, row, written in zip(layers, weights.tolist(), cells, strict=True):
-                shown.append(str(layer).rjust(label), "dim")
-                for weight, words in zip(row[band], written[band], strict=True):
-                    look = (style(self._shade(weight)) or "") if weight and colour else "dim" * (not weight)
-                    shown.append(f"{words:>{cell - 1}} ", look)
-                shown.append("\n")
-        return shown
+        cell_width = max(len(weight_text) for row in [[str(heads[-1])], *cells] for weight_text in row) + 2
+        heads_per_band = max(1, (width - label_width) // cell_width)
+        text = Text()
+        for first in range(0, len(heads), heads_per_band):
+            band = slice(first, first + heads_per_band)
+            text.append(" " * label_width + "head".rjust(cell_width) + "\n", "dim")
+            text.append(
+                "layer".rjust(label_width) + "".join(f"{head:>{cell_width - 1}} " for head in heads[band]) + "\n", "dim"
+            )
+            for layer, row, row_texts in zip(layers, weights.tolist(), cells, strict=True):
+                text.append(str(layer).rjust(label_width), "dim")
+                for weight, cell_text in zip(row[band], row_texts[band], strict=True):
+                    cell_style = (style(self._shade(weight)) or "") if weight and colour else "dim" * (not weight)
+                    text.append(f"{cell_text:>{cell_width - 1}} ", cell_style)
+                text.append("\n")
+        return text
 
     def _bars(self, width: int, *, colour: bool) -> Text:
         members = [(name, weight, _percent(weight)) for name, weight in self._ranked()]
-        label = min(max(cell_len(name) for name, _, _ in members), max(8, width // 2))
-        written = max(len(words) for _, _, words in members)
-        room = max(1, width - label - written - 4)
-        shown = Text()
-        for name, weight, words in members:
-            is_cut = cell_len(name) > label
-            shown.append(set_cell_size(name, label - 1) + "…" if is_cut else set_cell_size(name, label))
-            shown.append(f"  {words:>{written}}  ", "" if weight else "dim")
-            length = round(room * abs(weight) / self._scale) if self._scale else 0
+        label_width = min(max(cell_len(name) for name, _, _ in members), max(8, width // 2))
+        number_width = max(len(number) for _, _, number in members)
+        bar_width = max(1, width - label_width - number_width - 4)
+        text = Text()
+        for name, weight, number in members:
+            is_cut = cell_len(name) > label_width
+            text.append(set_cell_size(name, label_width - 1) + "…" if is_cut else set_cell_size(name, label_width))
+            text.append(f"  {number:>{number_width}}  ", "" if weight else "dim")
+            length = round(bar_width * abs(weight) / self._scale) if self._scale else 0
             bar = "█" * length or "▏" * (weight != 0)
-            look = style(Shade(self._shade(weight).hue, LEVELS)) if colour and bar else None
-            shown.append(bar, look.bgcolor.name if look and look.bgcolor else "")
-            shown.append("\n")
-        return shown
+            bar_style = style(Shade(self._shade(weight).hue, LEVELS)) if colour and bar else None
+            text.append(bar, bar_style.bgcolor.name if bar_style and bar_style.bgcolor else "")
+            text.append("\n")
+        return text
 
     def chart(self) -> "alt.Chart | alt.LayerChart":
-        """As an altair chart."""
+        """The Altair chart."""
         alt = altair()
         note = f"{self.summary}; blank: exactly 0" if self.grid is not None and 0 in self.weights else self.summary
         title = alt.TitleParams(note, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)
@@ -180,8 +184,10 @@ class WeightsView:
             for layer, line in zip(layers, weights, strict=True)
             for head, weight in zip(heads, line, strict=True)
         ]
-        top = self._scale or 1.0
-        domain, colours = ([-top, 0, top], BOTH_SIGNS) if self._is_signed else ([0, top / 2, top], GREENS)
+        largest = self._scale or 1.0
+        domain, colours = (
+            ([-largest, 0, largest], BOTH_SIGNS) if self._is_signed else ([0, largest / 2, largest], GREENS)
+        )
         scale = alt.Scale(domain=domain, range=colours, interpolate="lab")
         is_zero = alt.datum.weight == 0
         axis: dict[str, Any] = {"labelAngle": 0, "ticks": False, "domain": False, "labelPadding": 6}
@@ -200,7 +206,7 @@ class WeightsView:
         )
 
     def _member_chart(self, alt: Any) -> Any:
-        # Numbers of negative weights stand right of zero: left of their bars they would cover the names.
+        # Numbers of negative weights are right of zero: left of their bars they would cover the names.
         rows = [
             {"member": name, "weight": weight, "end": max(weight, 0.0), "written": f"{weight:.3g}"}
             for name, weight in self._ranked()
@@ -219,9 +225,9 @@ class WeightsView:
 
 
 def _percent(weight: float) -> str:
-    percent = 100 * weight
+    percentage = 100 * weight
     if not weight:
         return "·"
-    if abs(percent) < 0.05:
+    if abs(percentage) < 0.05:
         return "~0"
-    return f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
+    return f"{percentage:.1f}" if abs(percentage) < 9.95 else f"{percentage:.0f}"
