@@ -58,8 +58,8 @@ def options(opened):
 @pytest.mark.parametrize("task", [*TASK_KINDS, "hostile", "long", "overlapping"])
 def test_script_and_html_are_twins(task, tmp_path, browser, monkeypatch):
     """Element for element, for every row."""
-    monkeypatch.setattr(examples, "_PLAIN", 100)
-    monkeypatch.setattr(examples, "_PLAIN_BYTES", 2_000_000)
+    monkeypatch.setattr(examples, "_STATIC_ROWS", 100)
+    monkeypatch.setattr(examples, "_STATIC_BYTES", 2_000_000)
     if task == "hostile":
         path, found = page_of(hostile(tmp_path))
     elif task == "long":

@@ -211,7 +211,7 @@ def test_few_answers_make_a_page(tmp_path):
 
 
 def test_pages_do_not_need_a_study(studies):
-    section = people.section(StudyAnalysis.load(studies["rating"]), place=2)
+    section = people.section(StudyAnalysis.load(studies["rating"]), number=2)
     assert section.id == "people-2"
     assert section.title == "People, study 2"
     assert all(table.name.startswith("people-2-") for table in section.tables)

@@ -112,7 +112,7 @@ def write_report(
 def report_sections(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
     """All sections; what people said stands before what was run."""
     sections = [section for module in SECTIONS if (section := module.section(run)) is not None]
-    by_people = [people.section(study, place=place) for place, study in enumerate(studies, 1)]
+    by_people = [people.section(study, number=number) for number, study in enumerate(studies, 1)]
     return [*sections[:-1], *by_people, sections[-1]]
 
 
@@ -140,7 +140,7 @@ def study_page(folder: Path | str, path: Path | str | None = None, *, figures: P
 def _study_header(study: StudyAnalysis) -> Header:
     counts = study.counts
     return Header(
-        over=("a study with people: ", cut(study.title, 120), ""),
+        overline=("a study with people: ", cut(study.title, 120), ""),
         title=_STUDY_TITLES[study.kind],
         summary=cut(study.headline, 1000),
         question=study.question,
@@ -159,7 +159,7 @@ def document(title: str, header: Header, sections: Sequence[Section]) -> str:
     """One document: no request leaves it, and no script runs but its own."""
     scripts = [_asset(section.script) for section in sections if section.script]
     styles = [_asset(name) for name in ("style.css", *(section.style for section in sections)) if name]
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
+    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
     return render(
         "didact.reports",
         "report.html.j2",
@@ -181,21 +181,23 @@ def export(sections: Sequence[Section], folder: Path, *, title: str | None = Non
     folder.mkdir(parents=True, exist_ok=True)
     for section in sections:
         for figure in section.figures:
-            own = title and (title if len(section.figures) == 1 else f"{title}: {figure.caption or figure.name}")
+            chart_title = title and (
+                title if len(section.figures) == 1 else f"{title}: {figure.caption or figure.name}"
+            )
             for kind in ("png", "svg", "pdf"):
-                write_bytes(folder / f"{_file(figure.name)}.{kind}", figure.file(kind, title=own))
+                write_bytes(folder / f"{_file_name(figure.name)}.{kind}", figure.file(kind, title=chart_title))
         for table in section.tables:
-            write_text(folder / f"{_file(table.name)}.csv", table.csv())
-            write_text(folder / f"{_file(table.name)}.tex", table.latex())
+            write_text(folder / f"{_file_name(table.name)}.csv", table.csv())
+            write_text(folder / f"{_file_name(table.name)}.tex", table.latex())
 
 
 def _asset(name: str) -> Markup:
     return asset("didact.reports", name)
 
 
-def _file(name: str) -> str:
+def _file_name(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", name).strip("-.")[:100] or "figure"
 
 
-def _hash(script: str) -> str:
+def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -34,10 +34,10 @@ _ARCHITECTURES: Final = {
 
 def method_text(label: str) -> str:
     """What a row of the table is, by its label: `lime(samples=100)`, `smat(cotrained)`, a file or a folder."""
-    name, _, inside = label.partition("(")
+    name, _, options = label.partition("(")
     if label in _OTHERS:
         return _OTHERS[label]
-    role = next((word for word in re.split(r"[,\s)]+", inside) if word in _ROLES), None)
+    role = next((word for word in re.split(r"[,\s)]+", options) if word in _ROLES), None)
     if role is not None:
         return _ROLES[role].format(name=name)
     if name in EXPLAINERS:
@@ -56,14 +56,14 @@ def student_text(run: Comparison, student: str) -> str:
         return str(recorded[student])
     architecture, _, strategy = student.rpartition("/")
     name = architecture.partition("(")[0]
-    starts = run.about.get("starts")
-    start = str(starts.get(architecture) or "") if isinstance(starts, dict) else ""
-    what = _ARCHITECTURES.get(name) or (MODELS[name].about if name in MODELS else f"a model of its own ({name})")
+    start_by_architecture = run.about.get("starts")
+    start = str(start_by_architecture.get(architecture) or "") if isinstance(start_by_architecture, dict) else ""
+    description = _ARCHITECTURES.get(name) or (MODELS[name].about if name in MODELS else f"a model of its own ({name})")
     if "embeddings=base" in architecture:
-        what += " on frozen word embeddings of a pretrained model"
-    begins = {"": "", "random": ", from random weights"}.get(start, f", starting from {start}")
-    way = STRATEGIES[strategy].about if strategy in STRATEGIES else ""
-    return f"{what}{begins}{f'; {way}' if way else ''}"
+        description += " on frozen word embeddings of a pretrained model"
+    start_text = {"": "", "random": ", from random weights"}.get(start, f", starting from {start}")
+    strategy_text = STRATEGIES[strategy].about if strategy in STRATEGIES else ""
+    return f"{description}{start_text}{f'; {strategy_text}' if strategy_text else ''}"
 
 
 def row_counts(run: Comparison) -> dict[str, str]:

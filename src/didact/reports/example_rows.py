@@ -14,7 +14,7 @@ from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.measured import MeasuredMethod, MeasuredRow
 from didact.results.number_format import minus
-from didact.results.row_explanation import RowExplanation as Explained
+from didact.results.row_explanation import RowExplanation
 from didact.viz.heat_map import HeatMap, Unit, number
 from didact.viz.html import cut, replace_control_characters
 from didact.viz.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
@@ -48,16 +48,16 @@ class Source:
     """A method whose explanations could be read; `places` tells where each row stands in them."""
 
     method: MeasuredMethod
-    maps: Explanations
-    places: Mapping[str, int]
+    explanations: Explanations
+    indices: Mapping[str, int]
 
-    def row(self, name: str) -> Explained | None:
-        place = self.places.get(name)
-        return None if place is None else self.maps[place]
+    def explanation_of(self, name: str) -> RowExplanation | None:
+        index = self.indices.get(name)
+        return None if index is None else self.explanations[index]
 
-    def about(self) -> Method:
+    def to_method(self) -> Method:
         name = replace_control_characters(cut(self.method.label, _NAME)) or "(no name)"
-        return Method(name, self.maps.kind, self.method.is_control)
+        return Method(name, self.explanations.kind, self.method.is_control)
 
 
 @dataclass(frozen=True)
@@ -68,20 +68,20 @@ class Example:
     """
 
     row: MeasuredRow
-    heats: Sequence[tuple[Method, HeatMap | None]]
-    ends: Sequence[int]
+    heat_maps: Sequence[tuple[Method, HeatMap | None]]
+    shown_lengths: Sequence[int]
     note: str
     image: str = ""
     size: tuple[int, int] | None = None
 
     @cached_property
-    def first(self) -> HeatMap:
-        return next(heat_map for _, heat_map in self.heats if heat_map is not None)
+    def first_heat_map(self) -> HeatMap:
+        return next(heat_map for _, heat_map in self.heat_maps if heat_map is not None)
 
     @cached_property
     def targets(self) -> set[str]:
         """What methods explain where that is not the prediction."""
-        return {heat_map.target for _, heat_map in self.heats if heat_map is not None} - {self.row.prediction}
+        return {heat_map.target for _, heat_map in self.heat_maps if heat_map is not None} - {self.row.prediction}
 
     @property
     def id(self) -> str:
@@ -89,12 +89,12 @@ class Example:
 
     @property
     def facts(self) -> list[Fact]:
-        return _facts(self.row, self.targets)
+        return _row_facts(self.row, self.targets)
 
     @property
     def length(self) -> int:
         """The characters that are shown."""
-        texts = zip(self.first.texts, self.ends, strict=True)
+        texts = zip(self.first_heat_map.texts, self.shown_lengths, strict=True)
         return sum(end + 2 * (end < len(text)) for (_, text), end in texts)
 
     @property
@@ -110,7 +110,7 @@ class Example:
     def marks(self, segment: int) -> list[Span]:
         """The characters of the rationale."""
         spans = [entry for entry in self.row.rationale if len(entry) == 3]
-        return [(start, end) for place, start, end in spans if place == segment]
+        return [(start, end) for entry_segment, start, end in spans if entry_segment == segment]
 
     def target(self, heat_map: HeatMap) -> str:
         """What one method explains, where methods explain different things."""
@@ -118,15 +118,23 @@ class Example:
 
     def units(self, heat_map: HeatMap) -> tuple[list[Unit], int]:
         """The units that are shown, first those in texts or on the picture, and how many these are."""
-        inside = [unit for n, end in enumerate(self.ends) for unit in heat_map.inside(n) if unit.bounds[0] < end]
-        inner = heat_map.patches() if heat_map.is_image else inside
-        return [*inner, *heat_map.outside()], len(inner)
+        text_units = [
+            unit
+            for segment, end in enumerate(self.shown_lengths)
+            for unit in heat_map.inside(segment)
+            if unit.bounds[0] < end
+        ]
+        shown_inside = heat_map.patches() if heat_map.is_image else text_units
+        return [*shown_inside, *heat_map.outside()], len(shown_inside)
 
     def texts(self, heat_map: HeatMap | None = None) -> list[HeatText]:
         """The texts as a method scores them, or as they are."""
-        heat_map = heat_map or replace(self.first, units=())
+        heat_map = heat_map or replace(self.first_heat_map, units=())
         return [
-            HeatText(name, pieces(heat_map, segment, marks=self.marks(segment), end=self.ends[segment], is_named=False))
+            HeatText(
+                name,
+                pieces(heat_map, segment, marks=self.marks(segment), end=self.shown_lengths[segment], is_named=False),
+            )
             for segment, (name, _) in enumerate(heat_map.texts)
         ]
 
@@ -149,47 +157,56 @@ class Example:
         strong = sorted((unit for unit in units if unit.score), key=lambda unit: -abs(unit.score))[:5]
         if not strong:
             return "Nothing is marked."
-        said = (
-            f"{replace_control_characters(cut(_name(unit, heat_map), 40))} {number(unit.score, heat_map.kind)}".strip()
+        descriptions = (
+            f"{replace_control_characters(cut(_unit_name(unit, heat_map), 40))} "
+            f"{number(unit.score, heat_map.kind)}".strip()
             for unit in strong
         )
-        return f"Strongest: {', '.join(said)}."
+        return f"Strongest: {', '.join(descriptions)}."
 
 
 def example(
     run: Comparison, sources: Sequence[Source], row: MeasuredRow, *, longest: int | None = None
 ) -> Example | None:
     """A row as the methods explain it; of its texts the first `longest` characters. None if nobody explains it."""
-    rows = [source.row(row.id) for source in sources]
+    rows = [source.explanation_of(row.id) for source in sources]
     first = next((explained for explained in rows if explained is not None), None)
     if first is None:
         return None
-    same = (first.task, first.texts)
-    maps = [None if one is None or (one.task, one.texts) != same else one.heat_map() for one in rows]
-    known = [heat_map for heat_map in maps if heat_map is not None]
-    ends, note = _ends(known[0], longest)
+    task_and_texts = (first.task, first.texts)
+    heat_maps = [
+        None
+        if explanation is None or (explanation.task, explanation.texts) != task_and_texts
+        else explanation.heat_map()
+        for explanation in rows
+    ]
+    available_maps = [heat_map for heat_map in heat_maps if heat_map is not None]
+    shown_lengths, note = _limit_lengths(available_maps[0], longest)
     shown = Example(
-        row, [(source.about(), heat_map) for source, heat_map in zip(sources, maps, strict=True)], ends, note
+        row,
+        [(source.to_method(), heat_map) for source, heat_map in zip(sources, heat_maps, strict=True)],
+        shown_lengths,
+        note,
     )
-    if not known[0].is_image:
+    if not available_maps[0].is_image:
         return shown
     path = None if row.picture is None or run.measured is None else run.measured.inside(row.picture)
-    picture = None if path is None else _image(path)
+    picture = None if path is None else _picture_data(path)
     if picture is not None:
         return replace(shown, image=picture[0], size=picture[1])
-    height, width = np.array([heat_map.size() for heat_map in known]).max(0).tolist()
+    height, width = np.array([heat_map.size() for heat_map in available_maps]).max(0).tolist()
     return replace(shown, size=(height, width), note="Its picture was not kept, or cannot be read.")
 
 
-def _facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
+def _row_facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
     """What is said about the row. A target is told where it is not the prediction."""
-    facts = [Fact("prediction", _written(row.prediction))]
+    facts = [Fact("prediction", _readable(row.prediction))]
     if row.sureness is not None:
         facts.append(Fact("confidence", "> 99.9 %" if 0.9995 <= row.sureness < 1 else f"{100 * row.sureness:.1f} %"))
     if len(targets) == 1:
-        facts.append(Fact("target", _written(next(iter(targets)))))
+        facts.append(Fact("target", _readable(next(iter(targets)))))
     if row.gold is not None:
-        facts.append(Fact("label", _written(row.gold)))
+        facts.append(Fact("label", _readable(row.gold)))
     if row.is_right is not None:
         facts.append(Fact("", "✓ right", "right") if row.is_right else Fact("", "✗ wrong", "wrong"))
     if row.agreement is not None:
@@ -197,21 +214,21 @@ def _facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
     return facts
 
 
-def _written(text: str) -> str:
+def _readable(text: str) -> str:
     return replace_control_characters(cut(text, _NAME)) or "–"
 
 
-def _ends(heat_map: HeatMap, longest: int | None) -> tuple[list[int], str]:
+def _limit_lengths(heat_map: HeatMap, longest: int | None) -> tuple[list[int], str]:
     """Where each text ends on the page, and what is said if that is early."""
     lengths = [len(text) for _, text in heat_map.texts]
-    whole = sum(lengths)
-    if longest is None or whole <= longest:
+    total = sum(lengths)
+    if longest is None or total <= longest:
         return lengths, ""
-    ends = [longest * length // whole for length in lengths]
-    return ends, f"This row is long: {sum(ends):,} of its {whole:,} characters are shown."
+    shown_lengths = [longest * length // total for length in lengths]
+    return shown_lengths, f"This row is long: {sum(shown_lengths):,} of its {total:,} characters are shown."
 
 
-def _name(unit: Unit, heat_map: HeatMap) -> str:
+def _unit_name(unit: Unit, heat_map: HeatMap) -> str:
     if heat_map.is_image and unit.segment >= 0:
         top, left, bottom, right = unit.bounds
         return f"rows {top} to {bottom}, columns {left} to {right}:"
@@ -220,7 +237,7 @@ def _name(unit: Unit, heat_map: HeatMap) -> str:
     return heat_map.texts[unit.segment][1][unit.bounds[0] : unit.bounds[1]]
 
 
-def _image(path: Path) -> tuple[str, tuple[int, int]] | None:
+def _picture_data(path: Path) -> tuple[str, tuple[int, int]] | None:
     """A picture as an address that holds it, made small, with its height and width; None if it cannot be read."""
     from PIL import Image
 

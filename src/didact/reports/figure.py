@@ -24,9 +24,9 @@ _CLASSES: Final = ("ink", "quiet", "line", "page", "blue", "orange", "green", "p
 COLOUR_CLASSES: Final = dict(zip(_COLOURS, _CLASSES, strict=True))
 DataRow: TypeAlias = Mapping[str, object]  # a row of the data of a chart
 _SVG: Final = "http://www.w3.org/2000/svg"
-_KEPT: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
-_DROPPED: Final = {"class", "role", "pointer-events", "font-family", "version"}
-_MARKS: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
+_ALLOWED_TAGS: Final = {"svg", "g", "path", "line", "rect", "text", "tspan", "circle", "defs", "clipPath", "title"}
+_DROPPED_ATTRIBUTES: Final = {"class", "role", "pointer-events", "font-family", "version"}
+_MARK_ROLES: Final = {"circle", "point", "rule", "bar", "square", "rect mark", "symbol mark", "line mark", "rule mark"}
 _FONT: Final = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif"
 
 WIDE: Final = 820
@@ -54,15 +54,15 @@ class Figure:
 
     def file(self, kind: str, *, title: str | None = None) -> bytes:
         """The content of a picture file: png, svg or pdf. `title` replaces the caption; "" leaves it out."""
-        drawn = self.draw(self.widths[0])
+        chart = self.draw(self.widths[0])
         if title := self.caption if title is None else title:
-            head = altair().TitleParams(label(title, 100), anchor="start", fontSize=13, color=INK, offset=10)
-            drawn = drawn.properties(title=head)
+            chart_title = altair().TitleParams(label(title, 100), anchor="start", fontSize=13, color=INK, offset=10)
+            chart = chart.properties(title=chart_title)
         if kind != "pdf":
-            return picture(drawn, kind, title=self.caption or self.name)
-        painted = io.BytesIO()
-        drawn.save(painted, format="pdf")
-        return painted.getvalue()
+            return picture(chart, kind, title=self.caption or self.name)
+        buffer = io.BytesIO()
+        chart.save(buffer, format="pdf")
+        return buffer.getvalue()
 
 
 def label(text: str, longest: int = 60) -> str:
@@ -107,11 +107,11 @@ def inline(svg: str, name: str, alt: str) -> Markup:
 
 def _clean(element: ElementTree.Element, name: str) -> None:
     # Vega tells a single mark from axes and groups by its description of its part.
-    is_mark = element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARKS
-    told = element.get("aria-label") if is_mark else None
+    is_mark = element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARK_ROLES
+    tooltip = element.get("aria-label") if is_mark else None
     for key in list(element.attrib):
         value = element.attrib[key]
-        if key.startswith(("aria-", "on", "{")) or key in _DROPPED:
+        if key.startswith(("aria-", "on", "{")) or key in _DROPPED_ATTRIBUTES:
             del element.attrib[key]
         elif key in ("fill", "stroke") and value.lower() in COLOUR_CLASSES:
             del element.attrib[key]
@@ -125,20 +125,24 @@ def _clean(element: ElementTree.Element, name: str) -> None:
         tag = child.tag.removeprefix(f"{{{_SVG}}}") if isinstance(child.tag, str) else ""
         is_ground = tag == "rect" and child.get("fill") in ("transparent", "white")
         is_empty = tag == "path" and not child.get("d", "").strip("MmHhVvZzLl0,. ")
-        if tag not in _KEPT or is_ground or is_empty:
+        if tag not in _ALLOWED_TAGS or is_ground or is_empty:
             element.remove(child)
         else:
             _clean(child, name)
-    if told:
+    if tooltip:
         title = ElementTree.Element(f"{{{_SVG}}}title")
-        title.text = told
+        title.text = tooltip
         element.insert(0, title)
 
 
-def values(rows: Sequence[DataRow]) -> Any:
+def chart_data(rows: Sequence[DataRow]) -> Any:
     """The rows as data of a chart. Signs that XML does not have are left out of every text."""
     return altair().Data(values=[{name: _printable(value) for name, value in row.items()} for row in rows])
 
 
 def _printable(value: Any) -> Any:
-    return "".join(sign if sign.isprintable() else " " for sign in value) if isinstance(value, str) else value
+    return (
+        "".join(character if character.isprintable() else " " for character in value)
+        if isinstance(value, str)
+        else value
+    )

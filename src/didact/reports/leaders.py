@@ -53,16 +53,20 @@ def leaders(run: Comparison) -> list[Leader]:
     for metric, names in winners(run).items():
         if len(competitors(run, metric)) > 1:
             families.setdefault(family_of(metric, heading), []).append(names)
-    found = []
-    for family, won in families.items():
-        alone = Counter(names[0] for names in won if len(names) == 1)
-        shared = Counter(name for names in won for name in names)
+    family_leaders = []
+    for family, winners_by_metric in families.items():
+        alone = Counter(names[0] for names in winners_by_metric if len(names) == 1)
+        shared = Counter(name for names in winners_by_metric for name in names)
         counts = alone or shared
         if counts:
             most = max(counts.values())
-            best = tuple(name for name, count in counts.items() if count == most and 2 * count >= len(won))
-            found.append(Leader(family, best, most, len(won), sum(len(names) > 1 for names in won)))
-    return found
+            best = tuple(
+                name for name, count in counts.items() if count == most and 2 * count >= len(winners_by_metric)
+            )
+            family_leaders.append(
+                Leader(family, best, most, len(winners_by_metric), sum(len(names) > 1 for names in winners_by_metric))
+            )
+    return family_leaders
 
 
 def winners(run: Comparison) -> dict[str, list[str]]:
@@ -71,16 +75,16 @@ def winners(run: Comparison) -> dict[str, list[str]]:
     A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
     """
     measured = _measured(run)
-    beyond = better_than_random(measured)
-    found: dict[str, list[str]] = {}
+    is_better = better_than_random(measured)
+    best_methods: dict[str, list[str]] = {}
     for metric, better in _directions(measured).items():
         values = competitors(run, metric)
-        found[metric] = []
+        best_methods[metric] = []
         if len(values) > 1:
             best = min(values.values()) if better == "lower" else max(values.values())
-            same = [name for name, value in values.items() if metric_text(value) == metric_text(best)]
-            found[metric] = [name for name in same if beyond.get((metric, name), True)]
-    return found
+            tied = [name for name, value in values.items() if metric_text(value) == metric_text(best)]
+            best_methods[metric] = [name for name in tied if is_better.get((metric, name), True)]
+    return best_methods
 
 
 def competitors(run: Comparison, metric: str) -> dict[str, float]:
@@ -97,12 +101,12 @@ def competitors(run: Comparison, metric: str) -> dict[str, float]:
 def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[int, int]:
     """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
     measured = _measured(run)
-    known = [
+    outcomes = [
         is_better
         for (metric, name), is_better in better_than_random(measured).items()
         if name == method and family_of(metric, measured.metrics.heading) == family
     ]
-    return known.count(False), len(known)
+    return outcomes.count(False), len(outcomes)
 
 
 def metric_text(value: float) -> str:
@@ -150,7 +154,11 @@ def more_faithful(run: Comparison, method: str) -> list[str]:
     for (metric, first, second), sign in claimed_differences(_measured(run)).items():
         if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):
             signs.setdefault(first, []).append(sign)
-    wins = {name: own.count(1) for name, own in signs.items() if 2 * own.count(1) > len(own)}
+    wins = {
+        name: metric_signs.count(1)
+        for name, metric_signs in signs.items()
+        if 2 * metric_signs.count(1) > len(metric_signs)
+    }
     return sorted(wins, key=lambda name: -wins[name])
 
 
@@ -175,55 +183,65 @@ def metric_entry(metric: str) -> MetricEntry | None:
 
 def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
     """What the headline adds about faithfulness; docs/compare.md states the rule."""
-    chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
-    if all(2 * worse > known for worse, known in chance):
+    counts = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
+    if all(2 * not_better > tested for not_better, tested in counts):
         return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
     better = [more_faithful(run, name) for name in tied]
-    ahead = [name for name in better[0] if all(name in own for own in better)]
+    ahead = [name for name in better[0] if all(name in names for names in better)]
     return f"; {quoted(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
 
 
 def other_measures_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
     """What faithfulness and the other measures say about the methods of a headline."""
-    said = []
+    texts = []
     for name in tied:
-        worse, known = no_better_than_random(run, name, FAITHFULNESS)
-        if worse * 2 > known:
-            said.append(f"By faithfulness “{name}” is no better than random marks ({worse} of {known} metrics).")
+        not_better, tested = no_better_than_random(run, name, FAITHFULNESS)
+        if not_better * 2 > tested:
+            texts.append(f"By faithfulness “{name}” is no better than random marks ({not_better} of {tested} metrics).")
         if better := more_faithful(run, name):
-            said.append(f"{quoted(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
-    return (*said, *leading_texts(run, tied))
+            texts.append(f"{quoted(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
+    return (*texts, *leading_texts(run, tied))
 
 
 def leading_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
     """Which methods lead by the other measures, and whether they are those that teach."""
-    found = leaders(run)
-    if not found:
+    family_leaders = leaders(run)
+    if not family_leaders:
         return ()
     if not tied:
         start = "Other measures need no students"
-    elif all(leader.names == tuple(tied[:1]) for leader in found):
+    elif all(leader.names == tuple(tied[:1]) for leader in family_leaders):
         start = "Other measures point the same way"
-    elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
-        return (*_also(also), *_rest(one for one in found if one not in also))
+    elif len(tied) > 1 and (
+        tied_leaders := [
+            family_leader
+            for family_leader in family_leaders
+            if len(family_leader.names) == 1 and family_leader.names[0] in tied
+        ]
+    ):
+        return (
+            *_tied_texts(tied_leaders),
+            *_remaining_texts(family_leader for family_leader in family_leaders if family_leader not in tied_leaders),
+        )
     else:
         start = "Teaching is one measure. By others"
-    return (f"{start}: {'; '.join(one.text for one in found)}.",)
+    return (f"{start}: {'; '.join(family_leader.text for family_leader in family_leaders)}.",)
 
 
-def _also(found: Sequence[Leader]) -> list[str]:
+def _tied_texts(tied_leaders: Sequence[Leader]) -> list[str]:
     """Of methods that are tied in teaching, those that lead elsewhere."""
     by_name: dict[str, list[Leader]] = {}
-    for one in found:
-        by_name.setdefault(one.names[0], []).append(one)
+    for leader in tied_leaders:
+        by_name.setdefault(leader.names[0], []).append(leader)
     return [
-        f"Of those tied, “{name}” also leads in {join_names([f'{one.family} ({one.scope})' for one in own])}."
-        for name, own in by_name.items()
+        f"Of those tied, “{name}” also leads in "
+        f"{join_names([f'{leader.family} ({leader.scope})' for leader in leads])}."
+        for name, leads in by_name.items()
     ]
 
 
-def _rest(found: Iterable[Leader]) -> list[str]:
-    texts = [one.text for one in found]
+def _remaining_texts(remaining_leaders: Iterable[Leader]) -> list[str]:
+    texts = [leader.text for leader in remaining_leaders]
     return [f"By other measures: {'; '.join(texts)}."] if texts else []
 
 

@@ -38,12 +38,12 @@ class Notes:
     """Remarks below a table, as a list."""
 
     lines: Sequence[str]
-    most: int = 40
+    max_lines: int = 40
 
     @property
     def shown(self) -> list[str]:
-        more = len(self.lines) - self.most
-        shown = [cut(line, 600) for line in self.lines[: self.most]]
+        more = len(self.lines) - self.max_lines
+        shown = [cut(line, 600) for line in self.lines[: self.max_lines]]
         return [*shown, f"… and {more:,} more"] if more > 0 else shown
 
 
@@ -143,14 +143,14 @@ class Card:
     def pieces(self) -> list[list[tuple[str, bool]]]:
         """Each line cut into pieces, with whether a piece is an option of the command line."""
         lines = [_FLAG.split(cut(line, 600)) for line in self.lines]
-        return [[(piece, place % 2 == 1) for place, piece in enumerate(line)] for line in lines]
+        return [[(piece, index % 2 == 1) for index, piece in enumerate(line)] for line in lines]
 
 
 @dataclass(frozen=True)
 class Header:
     """`over` stands above the title: words, a name, words. Leaders and facts are (name, text)."""
 
-    over: tuple[str, str, str]
+    overline: tuple[str, str, str]
     title: str
     summary: str
     facts: Sequence[tuple[str, str]]

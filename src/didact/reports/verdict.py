@@ -53,30 +53,30 @@ CAUTIONS: Final = (
 
 def verdict_of(run: Comparison) -> Verdict:
     """Which method teaches best, controls left out, and how sure that is."""
-    asked = [name for name in run.ranked if name not in run.controls]
+    methods = [name for name in run.ranked if name not in run.controls]
     if not run.rows:
         return Verdict("empty", "Nothing could be compared", f"No training succeeded; {len(run.failed):,} runs failed.")
     if not run.judged:
         return _unlearned(run)
-    if not asked:
+    if not methods:
         return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
-    ranked = [name for name in asked if run.gain(name) is not None]
+    ranked = [name for name in methods if run.gain(name) is not None]
     if not ranked:
-        why = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing here"
-        summary = f"A gain is over students without explanations (none), and {why}."
+        reason = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing here"
+        summary = f"A gain is over students without explanations (none), and {reason}."
         return Verdict("empty", "No gain could be measured", summary)
-    return _of(run, ranked[0], ranked[1:])
+    return _verdict_for(run, ranked[0], ranked[1:])
 
 
 def _unlearned(run: Comparison) -> Verdict:
     """No column can be judged: what is known of the reason, and what to try."""
     reasons = list(dict.fromkeys(reason.rstrip(".") for reason in run.unlearned.values() if reason))
-    told = "; ".join(reasons[:3])
-    known = f" {told[0].upper()}{told[1:]}." if told else ""
+    reason_text = "; ".join(reasons[:3])
+    reason_sentence = f" {reason_text[0].upper()}{reason_text[1:]}." if reason_text else ""
     return Verdict(
         "unlearned",
         "The students did not learn; this run says nothing about the explanations",
-        f"No student learned to predict the model, with explanations or without, so gains are chance.{known}",
+        f"No student learned to predict the model, with explanations or without, so gains are chance.{reason_sentence}",
         confidence_notes=(
             "No gain, rank or interval of this run can be read as a result.",
             "Try more rows (--train-sizes), more epochs (--epochs), another student (--students), or a pretrained base "
@@ -86,18 +86,18 @@ def _unlearned(run: Comparison) -> Verdict:
     )
 
 
-def _of(run: Comparison, best: str, others: Sequence[str]) -> Verdict:
+def _verdict_for(run: Comparison, best: str, other_methods: Sequence[str]) -> Verdict:
     rows = run.judged_rows(best)
-    rivals = standings(run, best, others)
+    rivals = standings(run, best, other_methods)
     controls = standings(run, best, [name for name in run.ranked if name in run.controls and name != NONE])
-    undecided = [name for name in others if not rivals[name].is_beaten]
+    undecided = [name for name in other_methods if not rivals[name].is_beaten]
     tied = (best, *(name for name in undecided if (run.gain(name) or 0.0) > 0))
     level, title = _title(run, rows, rivals, controls, tied)
     if level in ("clear", "close", "alone", "mixed"):
         title += faithfulness_text(run, tied)
     tied = tied if level == "close" else (best,)
-    comparison_notes = _against(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
-    confidence_notes, other_notes = tuple(_sure(run, rows, rivals, tied)), other_measures_texts(run, tied)
+    comparison_notes = _comparison_notes(run, best, controls, rivals) if run.contrasts else [run.why_no_contrasts]
+    confidence_notes, other_notes = tuple(_confidence_notes(run, rows, rivals, tied)), other_measures_texts(run, tied)
     return Verdict(
         level, title, _summary(run, best, rows), confidence_notes, tuple(comparison_notes), best, tied, other_notes
     )
@@ -122,16 +122,20 @@ def _title(
         return "missing", f"{name} ranks first; without contrasts no lead can be claimed"
     if not above:
         return "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
-    if chance := [one for one in CHANCE if one in controls and controls[one].columns and not controls[one].is_beaten]:
-        reached = [one for one in chance if _reaches(run, rows, one)]
+    if unbeaten := [
+        control
+        for control in CHANCE
+        if control in controls and controls[control].columns and not controls[control].is_beaten
+    ]:
+        reached = [control for control in unbeaten if _reaches(run, rows, control)]
         if reached:
             return "beaten", f"{name} comes first, but {' and '.join(reached)} marks teach as much"
-        return "beaten", f"{name} comes first, but is not clearly ahead of {' and '.join(chance)} marks"
+        return "beaten", f"{name} comes first, but is not clearly ahead of {' and '.join(unbeaten)} marks"
     if len(above) < len(rows):
         return "mixed", f"{name} comes first, and clearly teaches in {len(above)} of {len(rows)} combinations"
     if not rivals:
         return "alone", f"{name} teaches; there was no other method to compare it with"
-    partly = [one for one in undecided if rivals[one].ahead and not rivals[one].behind]
+    partly = [rival_name for rival_name in undecided if rivals[rival_name].ahead and not rivals[rival_name].behind]
     if undecided and partly == undecided:
         if len(partly) > 1:
             return "close", f"{name} leads, but not clearly in every combination"
@@ -140,8 +144,8 @@ def _title(
     if len(tied) > 1:
         return "close", f"{quoted(tied)} lead, too close to call"
     if undecided:
-        what = f"“{undecided[0]}”" if len(undecided) == 1 else f"{len(undecided)} others"
-        return "close", f"{name} leads, but not clearly: {what} cannot be told apart from it"
+        rival_text = f"“{undecided[0]}”" if len(undecided) == 1 else f"{len(undecided)} others"
+        return "close", f"{name} leads, but not clearly: {rival_text} cannot be told apart from it"
     return "clear", f"{name} teaches best"
 
 
@@ -168,37 +172,41 @@ def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
     row = rows[0]
     plain = run.find(NONE, row.column)
     reached, without = run.format.plain(row.mean), run.format.plain(plain.mean if plain else None)
-    how = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
+    sample_text = f"{row.seeds} {'seed' if row.seeds == 1 else 'seeds'}, {row.test_rows:,} test rows"
     is_corrected = row.level is not None and row.level > 1 - ALPHA
     corrected = ", corrected for the number of methods" if is_corrected else ""
     interval = f"95 % interval {run.interval(row)}{corrected}" if row.has_interval else "no interval"
     if run.is_correlation:
-        said = f"correlate with the model on unseen rows at r = {reached}, against {without} without"
+        result_text = f"correlate with the model on unseen rows at r = {reached}, against {without} without"
     elif run.measure == "f1":
-        said = f"reach an F1 of {reached} with the model's answers on unseen rows, against {without}"
+        result_text = f"reach an F1 of {reached} with the model's answers on unseen rows, against {without}"
     elif run.is_balanced:
-        said = f"reach a balanced agreement with the model of {reached} % on unseen rows, against {without} % without"
-    else:
-        said = f"agree with the model on {reached} % of unseen rows, against {without} % without"
-    gain = f"{run.format.signed(row.gain)} {run.unit} ({interval}; {how})"
-    return f"Students who saw “{best}” while learning {said}: {gain}."
-
-
-def _sure(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]) -> list[str]:
-    texts = [_gain_text(run, rows)]
-    least = min(row.seeds for row in rows)
-    if least == 1:
-        texts.append(f"There is one seed, so nothing can be claimed about others. Use {SEEDS} (--seeds {SEEDS}).")
-    elif least < FEW_SEEDS:
-        texts.append(
-            f"With {least} seeds it is hardly known how much students differ, so intervals are wide. Use {SEEDS} "
-            f"(--seeds {SEEDS})."
+        result_text = (
+            f"reach a balanced agreement with the model of {reached} % on unseen rows, against {without} % without"
         )
-    texts += filter(None, [_advice(run, rows, rivals, tied)])
-    low = [row for row in run.rows if row.low_seeds and row.column in run.judged]
-    texts += [f"{column_name(row.column)}: {row.modes_sentence}" for row in low[:3]]
-    if len(low) > 3:
-        texts.append(f"The same holds for {len(low) - 3} more rows of the table (‡).")
+    else:
+        result_text = f"agree with the model on {reached} % of unseen rows, against {without} % without"
+    gain = f"{run.format.signed(row.gain)} {run.unit} ({interval}; {sample_text})"
+    return f"Students who saw “{best}” while learning {result_text}: {gain}."
+
+
+def _confidence_notes(
+    run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]
+) -> list[str]:
+    texts = [_gain_text(run, rows)]
+    fewest_seeds = min(row.seeds for row in rows)
+    if fewest_seeds == 1:
+        texts.append(f"There is one seed, so nothing can be claimed about others. Use {SEEDS} (--seeds {SEEDS}).")
+    elif fewest_seeds < FEW_SEEDS:
+        texts.append(
+            f"With {fewest_seeds} seeds it is hardly known how much students differ, so intervals are wide. Use "
+            f"{SEEDS} (--seeds {SEEDS})."
+        )
+    texts += filter(None, [_more_data_note(run, rows, rivals, tied)])
+    low_seed_rows = [row for row in run.rows if row.low_seeds and row.column in run.judged]
+    texts += [f"{column_name(row.column)}: {row.modes_sentence}" for row in low_seed_rows[:3]]
+    if len(low_seed_rows) > 3:
+        texts.append(f"The same holds for {len(low_seed_rows) - 3} more rows of the table (‡).")
     if run.failed:
         texts.append(f"{len(run.failed):,} runs failed and are missing from the numbers.")
     if run.unlearned:
@@ -223,7 +231,9 @@ def _gain_text(run: Comparison, rows: Sequence[GainRow]) -> str:
     return f"The interval{barely} {where}{p}."
 
 
-def _advice(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]) -> str:
+def _more_data_note(
+    run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]
+) -> str:
     """What would help where something is not decided: the gain of the leader, or its lead."""
     for row in rows:
         contrast = run.contrasts.get(row.explainer, NONE, row.column)
@@ -238,8 +248,10 @@ def _advice(run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Stand
     return more_data_advice(claim.contrast, alpha=1 - claim.level, what=f"{tied[0]} against {rival}")
 
 
-def _against(run: Comparison, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]) -> list[str]:
-    texts = [_control(run, best, controls[name]) for name in CHANCE if name in controls and controls[name].columns]
+def _comparison_notes(
+    run: Comparison, best: str, controls: Mapping[str, Standing], rivals: Mapping[str, Standing]
+) -> list[str]:
+    texts = [_control_note(run, best, controls[name]) for name in CHANCE if name in controls and controls[name].columns]
     others = [standing for name, standing in controls.items() if name not in CHANCE and standing.columns]
     ahead = [standing for standing in others if standing.behind == standing.columns]
     undecided = [standing for standing in others if standing not in ahead and not standing.is_beaten]
@@ -250,12 +262,12 @@ def _against(run: Comparison, best: str, controls: Mapping[str, Standing], rival
     majority = number(run.about.get("majority"))
     if majority is not None:
         texts.append(f"Always giving the same answer reaches {run.format.plain(majority)} %.")
-    return [*texts, *_rivals(run, best, rivals)]
+    return [*texts, *_rival_notes(run, best, rivals)]
 
 
-def _control(run: Comparison, best: str, standing: Standing) -> str:
+def _control_note(run: Comparison, best: str, standing: Standing) -> str:
     marks = {"random": "random marks", "trivial": "marks that only give the answer away (trivial)"}[standing.rival]
-    gap = f"{_both(run, best, standing.rival)}; {gap_text(run, standing)}"
+    gap = f"{_gain_text_beside(run, best, standing.rival)}; {gap_text(run, standing)}"
     if standing.is_beaten:
         return f"It is clearly ahead of {marks} ({gap})."
     if standing.behind == standing.columns:
@@ -263,7 +275,7 @@ def _control(run: Comparison, best: str, standing: Standing) -> str:
     return f"It is not clearly ahead of {marks} ({gap})."
 
 
-def _rivals(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[str]:
+def _rival_notes(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[str]:
     """The methods that cannot be told apart from the best, or the next one."""
     if not rivals:
         return ["No other method was compared. Name several: --explainers gradient_norm,lime."]
@@ -273,15 +285,18 @@ def _rivals(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[
         ahead = f" It is clearly ahead of {join_names(beaten)}." if beaten else ""
         return [f"Not told apart from it: {_with_gaps(run, best, undecided)}.{ahead}"]
     following = next(iter(rivals.values()))
-    gap = f"{_both(run, best, following.rival)}; {gap_text(run, following)}"
+    gap = f"{_gain_text_beside(run, best, following.rival)}; {gap_text(run, following)}"
     return [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
 
 
-def _with_gaps(run: Comparison, best: str, several: Sequence[Standing]) -> str:
-    return ", ".join(f"{one.rival} ({_both(run, best, one.rival)}; {gap_text(run, one)})" for one in several)
+def _with_gaps(run: Comparison, best: str, rival_standings: Sequence[Standing]) -> str:
+    return ", ".join(
+        f"{standing.rival} ({_gain_text_beside(run, best, standing.rival)}; {gap_text(run, standing)})"
+        for standing in rival_standings
+    )
 
 
-def _both(run: Comparison, best: str, other: str) -> str:
+def _gain_text_beside(run: Comparison, best: str, other: str) -> str:
     """The mean gain of another method, and that of the best where they were not compared everywhere."""
     columns = run.shared([best, other])
     gain = f"gain {run.format.signed(run.gain(other, columns))}"

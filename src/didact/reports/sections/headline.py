@@ -20,7 +20,7 @@ def header(run: Comparison, title: str | None = None) -> Header:
         Card("By other measures", verdict.other_notes),
     ]
     return Header(
-        over=question if title is None else (cut(title, 200), "", ""),
+        overline=question if title is None else (cut(title, 200), "", ""),
         title=verdict.title,
         summary=cut(verdict.summary, 600),
         leaders=[(name, method_text(name)) for name in leaders[:4]],
@@ -50,8 +50,8 @@ def _badges(run: Comparison) -> list[str]:
     if run.failed:
         badges.append(f"{len(run.failed):,} failed runs")
     if run.unlearned:
-        some = f" in {len(run.unlearned)} of {len(run.columns)}" if run.judged else ""
-        badges.append(f"students did not learn{some}")
+        scope = f" in {len(run.unlearned)} of {len(run.columns)}" if run.judged else ""
+        badges.append(f"students did not learn{scope}")
     if run.about.get("left_out"):
         badges.append("parts of the plan were left out")
     if run.measured is None:

@@ -35,9 +35,9 @@ _SKILL: Final = (
 )
 
 
-def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Section:
+def section(study: StudyAnalysis, *, number: int = 1, is_alone: bool = False) -> Section:
     """One study; `place` counts those of a page. Alone on a page, what its head says is not said again."""
-    name = "people" if place == 1 else f"people-{place}"
+    name = "people" if number == 1 else f"people-{number}"
     figures = _figures(study, name) if study.methods else []
     tables: dict[str, list[Block]] = {
         table.name.removeprefix(f"{name}-"): [table] for table in study_tables(study, f"{name}-")
@@ -60,56 +60,56 @@ def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> 
         Details(f"{study.counts.people} people", tables.get("everybody", [])),
         Notes(study.notes),
     ]
-    return Section(name, "People" if place == 1 else f"People, study {place}", blocks)
+    return Section(name, "People" if number == 1 else f"People, study {number}", blocks)
 
 
 def _reason(reason: str) -> str:
-    said = reason or "there is too little for that"
-    return f"{said[0].upper()}{said[1:]}."
+    text = reason or "there is too little for that"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _figures(study: StudyAnalysis, name: str) -> list[Figure]:
     scale = study.format.scale
-    lines = []
+    dots = []
     for method in study.methods:
         written = study.format.plain(method.estimate)
-        told = f"{label(method.method)}: {written} ({study.format.interval(method.low, method.high, signed=False)})"
+        tooltip = f"{label(method.method)}: {written} ({study.format.interval(method.low, method.high, signed=False)})"
         low, high = (None if end is None else end * scale for end in (method.low, method.high))
         people = [value * scale for value in (method.by_person or {}).values()]
         short, color = label(method.method, 44), GREY if method.is_control else BLUE
-        lines.append(Dot(short, method.estimate * scale, low, high, written, told, color, people=people))
-    control = next((one.estimate * scale for one in study.methods if one.is_control), None)
+        dots.append(Dot(short, method.estimate * scale, low, high, written, tooltip, color, people=people))
+    control = next((entry.estimate * scale for entry in study.methods if entry.is_control), None)
     base = {"ranking": 0.0, "simulation": control, "rating": None}[study.kind]
     most = 100.0 if study.kind == "simulation" else None
-    told = "; ".join(one.told for one in lines[:12])
+    description = "; ".join(dot.tooltip for dot in dots[:12])
     caption = f"{_CAPTIONS[study.kind]}, with {100 * study.level:g} % intervals"
-    draw = partial(dot_plot, lines, base=base, ticks=most)
-    first = Figure(f"{name}-methods", f"{caption}. {told}.", draw, caption=caption)
+    draw = partial(dot_plot, dots, base=base, ticks=most)
+    first = Figure(f"{name}-methods", f"{caption}. {description}.", draw, caption=caption)
     return [first, _who_beats_whom(study, name)] if len(study.methods) > 1 and study.pairs else [first]
 
 
 def _who_beats_whom(study: StudyAnalysis, name: str) -> Figure:
-    sure = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
+    sure_pairs = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
     caption = "Who beats whom: the row's lead over the column; filled where it is sure"
-    alt = f"{caption}. {'; '.join(sure[:20]) or 'No two can be told apart'}."
+    alt = f"{caption}. {'; '.join(sure_pairs[:20]) or 'No two can be told apart'}."
     return Figure(f"{name}-beats", alt, partial(_square, study), caption=caption)
 
 
 def _square(study: StudyAnalysis, width: int) -> Any:
     """A square: filled where one method is surely better or worse than the other, with the difference in words."""
     is_narrow = width <= NARROW
-    names = [one.method for one in study.methods]
-    rows = [f"{place}. {cut(label(name, 30), 12 if is_narrow else 30)}" for place, name in enumerate(names, 1)]
-    columns = [f"{place}" for place in range(1, len(names) + 1)]
-    fields = []
+    names = [method.method for method in study.methods]
+    rows = [f"{number}. {cut(label(name, 30), 12 if is_narrow else 30)}" for number, name in enumerate(names, 1)]
+    columns = [f"{number}" for number in range(1, len(names) + 1)]
+    cells = []
     for pair in study.pairs:
         for row, column, sign in ((pair.better, pair.worse, 1.0), (pair.worse, pair.better, -1.0)):
             if row not in names or column not in names:
                 continue
-            way, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
-            word, ground, ink = (way, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
+            claim, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
+            verdict, ground, ink = (claim, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
             written = study.format.signed(sign * pair.difference)
-            told = f"{label(row)} against {label(column)}: {written}, {word}"
-            fields.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, told))
+            tooltip = f"{label(row)} against {label(column)}: {written}, {verdict}"
+            cells.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, tooltip))
     size = (width if is_narrow else min(width, 230 + 76 * len(names)), 38 * len(names) + 40)
-    return cell_chart(fields, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)
+    return cell_chart(cells, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)
