@@ -43,18 +43,21 @@ def analyze(
     if difference is not None and not 0 < difference < math.inf:
         raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
     counted = _counted(design, answers, leave_out)
-    kind = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[design.kind]
-    findings = kind.compute_findings(design, counted, Settings(replicates, level, seed))
+    analysis_module = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[
+        design.kind
+    ]
+    findings = analysis_module.compute_findings(design, counted, Settings(replicates, level, seed))
     people = _people(design, counted, findings.taus)
     counts = _counts(design, counted, people, leave_out)
-    found = findings.contrasts
-    start = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
+    contrasts = findings.contrasts
+    prefix = f"{counts.synthetic} of {counts.people} people are synthetic. " if counts.synthetic else ""
     document = {
         "version": VERSION, "kind": design.kind, "title": design.title, "question": design.question,
         "level": level, "replicates": replicates, "seed": seed, "counts": counts,
         "people": people, **findings.to_document(),
-        "headline": f"{start}{findings.headline}", "power": power_analysis(found, difference=difference, level=level),
-        "notes": [*_cautions(counts, people), *sample_size_notes(found.cells), *findings.notes],
+        "headline": f"{prefix}{findings.headline}",
+        "power": power_analysis(contrasts, difference=difference, level=level),
+        "notes": [*_people_notes(counts, people), *sample_size_notes(contrasts.cells), *findings.notes],
     }  # fmt: skip
     return StudyAnalysis.from_document(plain(document))
 
@@ -76,10 +79,10 @@ def analyze_study(
     """
     folder = Path(folder)
     design = read_design(folder)
-    with closing(open_answers(folder, design, database)) as answers:
-        given = answers.read()
+    with closing(open_answers(folder, design, database)) as store:
+        answers = store.read()
     analysis = analyze(
-        design, given, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
+        design, answers, replicates=replicates, level=level, seed=seed, difference=difference, leave_out=leave_out
     )
     analysis.save(folder)
     return analysis
@@ -97,7 +100,7 @@ def _counted(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]
             f"Nobody called {', '.join(unknown)} answered, so nobody of that name can be left out. "
             f"There are {', '.join(sorted(names)[:20]) or 'no answers yet'}."
         )
-    place = {item.id: number for number, item in enumerate(design.items)}
+    item_order = {item.id: index for index, item in enumerate(design.items)}
     counted = [answer for answer in answers if answer.person not in leave_out]
     if not counted and leave_out:
         raise OptionError("There are no answers to analyse when these people are left out.")
@@ -106,50 +109,56 @@ def _counted(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]
             "There are no answers to analyse yet. Send people their links, or try the analysis with didact study "
             "simulate."
         )
-    return sorted(counted, key=lambda answer: (place[answer.item], answer.person, answer.phase))
+    return sorted(counted, key=lambda answer: (item_order[answer.item], answer.person, answer.phase))
 
 
 def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
     items, methods = {item.id for item in design.items}, set(design.methods)
-    found = []
+    faults = []
     for answer in answers:
         who = f"{answer.person}, step {answer.step}"
         if answer.phase not in _PHASES[design.kind]:
-            found.append(f"{who}: an answer of a {answer.phase} in a study that is a {design.kind}")
+            faults.append(f"{who}: an answer of a {answer.phase} in a study that is a {design.kind}")
         elif answer.item not in items:
-            found.append(f"{who}: the item {answer.item!r} is not part of the study")
+            faults.append(f"{who}: the item {answer.item!r} is not part of the study")
         elif not {*answer.shown, *(answer.ranks or {})} <= methods or answer.cohort not in design.cohorts:
-            found.append(f"{who}: a method that is not part of the study")
+            faults.append(f"{who}: a method that is not part of the study")
         elif answer.phase == "ranking" and not answer.ranks:
-            found.append(f"{who}: no ranks")
+            faults.append(f"{who}: no ranks")
         elif answer.phase == "rating" and (answer.rating is None or len(answer.shown) != 1):
-            found.append(f"{who}: no rating of one method")
+            faults.append(f"{who}: no rating of one method")
         elif answer.phase in ("learning", "test") and answer.choice is None:
-            found.append(f"{who}: no choice")
-    often = Counter((one.person, one.item, one.phase) for one in answers)
-    found += [
-        f"{person}: {item!r} was answered {count} times" for (person, item, _), count in often.items() if count > 1
+            faults.append(f"{who}: no choice")
+    repeats = Counter((entry.person, entry.item, entry.phase) for entry in answers)
+    faults += [
+        f"{person}: {item!r} was answered {count} times" for (person, item, _), count in repeats.items() if count > 1
     ]
-    return found
+    return faults
 
 
 def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]) -> list[Participant]:
-    doubts = quality_flags(answers)
+    flags = quality_flags(answers)
     steps = sum(design.kind != "simulation" or item.phase in ("learning", "test") for item in design.items)
     rows = []
     for person in sorted({answer.person for answer in answers}):
-        own = [answer for answer in answers if answer.person == person]
+        person_answers = [answer for answer in answers if answer.person == person]
         tau = taus.get(person, math.nan)
-        odd = list(doubts.get(person, []))
+        reasons = list(flags.get(person, []))
         if tau < 0 and len(taus) > 2:  # of two who disagree, neither is the odd one
-            odd.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
+            reasons.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
         rows.append(
             Participant(
-                person=person, cohort=own[0].cohort, answers=len(own), steps=steps, is_finished=len(own) >= steps,
-                is_synthetic=any(answer.is_synthetic for answer in own), median_seconds=median_seconds(own), tau=tau,
-                odd=tuple(odd),
+                person=person,
+                cohort=person_answers[0].cohort,
+                answers=len(person_answers),
+                steps=steps,
+                is_finished=len(person_answers) >= steps,
+                is_synthetic=any(answer.is_synthetic for answer in person_answers),
+                median_seconds=median_seconds(person_answers),
+                tau=tau,
+                odd=tuple(reasons),
             )
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -171,7 +180,7 @@ def _counts(
     )
 
 
-def _cautions(counts: StudyCounts, people: Sequence[Participant]) -> Iterator[str]:
+def _people_notes(counts: StudyCounts, people: Sequence[Participant]) -> Iterator[str]:
     if counts.synthetic:
         yield f"{counts.synthetic} of {counts.people} people are synthetic: drawn by didact study simulate."
     if counts.left_out:

@@ -26,7 +26,7 @@ class Answer:
     at: float = math.nan  # when it came, in seconds since 1970
 
     @property
-    def given(self) -> dict[str, Any]:
+    def response(self) -> dict[str, Any]:
         """The one of `ranks`, `choice` and `rating` that it holds, by name."""
         values = {"ranks": self.ranks, "choice": self.choice, "rating": self.rating}
         return {name: value for name, value in values.items() if value is not None}
@@ -34,5 +34,5 @@ class Answer:
 
 def median_seconds(answers: Iterable[Answer]) -> float:
     """How long half of the pages were seen at most; NaN where nobody knows."""
-    known = [answer.seconds for answer in answers if math.isfinite(answer.seconds)]
-    return statistics.median(known) if known else math.nan
+    seconds = [answer.seconds for answer in answers if math.isfinite(answer.seconds)]
+    return statistics.median(seconds) if seconds else math.nan

@@ -78,7 +78,7 @@ def _add_files(app: FastAPI, study: Study) -> None:
 def _add_problems(app: FastAPI, study: Study) -> None:
     """Every error is a page or a line of JSON with nothing of the inside in it."""
 
-    def told(request: Request, status: int, message: str, next: str = "") -> Response:
+    def respond(request: Request, status: int, message: str, next: str = "") -> Response:
         if wants_json(request):
             return JSONResponse({"detail": message, "next": next}, status_code=status)
         heading = _HEADINGS.get(status, "Something went wrong")
@@ -88,26 +88,28 @@ def _add_problems(app: FastAPI, study: Study) -> None:
     async def problem(request: Request, error: ProblemError) -> Response:
         if isinstance(error, CodeError) and not wants_json(request):
             return study.page("welcome.html", status=error.status, error=error.message)
-        return told(request, error.status, error.message, error.next)
+        return respond(request, error.status, error.message, error.next)
 
     @app.exception_handler(ErasedPersonError)
-    async def gone(request: Request, _: ErasedPersonError) -> Response:
-        return told(request, 403, UNKNOWN, f"{study.root}/")
+    async def erased(request: Request, _: ErasedPersonError) -> Response:
+        return respond(request, 403, UNKNOWN, f"{study.root}/")
 
     @app.exception_handler(RedirectError)
-    async def elsewhere(_: Request, error: RedirectError) -> Response:
+    async def redirected(_: Request, error: RedirectError) -> Response:
         return study.redirect(error.path)
 
     @app.exception_handler(TooLargeError)
     async def too_large(request: Request, _: TooLargeError) -> Response:
-        return told(request, 413, "More was sent than any answer holds. Nothing of it was stored.")
+        return respond(request, 413, "More was sent than any answer holds. Nothing of it was stored.")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        return told(request, error.status_code, "Nothing was stored by this request.", f"{study.root}/")
+        return respond(request, error.status_code, "Nothing was stored by this request.", f"{study.root}/")
 
     @app.exception_handler(Exception)
     async def failed(request: Request, _: Exception) -> Response:
-        found = told(request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/")
-        found.headers.update(HEADERS)  # the wall lies inside of what catches everything
-        return found
+        response = respond(
+            request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/"
+        )
+        response.headers.update(HEADERS)  # the wall lies inside of what catches everything
+        return response

@@ -52,10 +52,10 @@ class Keys:
         from itsdangerous import BadData
 
         try:
-            found: Any = self._signer.loads(cookie or "", max_age=COOKIE_LIFETIME)
+            payload: Any = self._signer.loads(cookie or "", max_age=COOKIE_LIFETIME)
         except BadData:
             return None
-        return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+        return payload if isinstance(payload, int | str) and not isinstance(payload, bool) else None
 
     def form_token(self, cookie: str) -> str:
         """What every form of this cookie's owner carries; nobody else can know it."""
@@ -109,12 +109,12 @@ class Limiter:
 
     ADDRESSES: Final = 10_000  # so that memory stays bounded; the longest unseen are forgotten
 
-    def __init__(self, *, most: int = 10, window: float = 600.0) -> None:
-        self.most, self.window = most, window
+    def __init__(self, *, max_failures: int = 10, window: float = 600.0) -> None:
+        self.max_failures, self.window = max_failures, window
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def is_blocked(self, address: str) -> bool:
-        return len(self._recent(_network(address))) >= self.most
+        return len(self._recent(_network(address))) >= self.max_failures
 
     def count(self, address: str) -> None:
         name = _network(address)
@@ -126,7 +126,7 @@ class Limiter:
             self._wrong.popitem(last=False)
 
     def _recent(self, name: str) -> deque[float]:
-        times = self._wrong.get(name, deque(maxlen=self.most))
+        times = self._wrong.get(name, deque(maxlen=self.max_failures))
         while times and times[0] < time.monotonic() - self.window:
             times.popleft()
         return times

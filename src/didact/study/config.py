@@ -43,7 +43,7 @@ def read_text(path: Path | str) -> str:
 
 def parse_paragraphs(path: str) -> list[str]:
     """The paragraphs of a text file, each on one line."""
-    paragraphs = [" ".join(part.split()) for part in read_text(path).split("\n\n")]
+    paragraphs = [" ".join(block.split()) for block in read_text(path).split("\n\n")]
     return [paragraph for paragraph in paragraphs if paragraph]
 
 
@@ -55,12 +55,12 @@ def parse_lines(path: str) -> list[str]:
 def parse_values(text: str) -> dict[str, float]:
     """`lime=1,random=0` as numbers by method."""
     values: dict[str, float] = {}
-    for part in split_list(text):
-        method, _, value = part.rpartition("=")
+    for entry in split_list(text):
+        method, _, value = entry.rpartition("=")
         try:
             values[method.strip()] = float(value)
         except ValueError:
-            raise OptionError(f"takes a number for each method: lime=1,random=0. {part!r} is none.") from None
+            raise OptionError(f"takes a number for each method: lime=1,random=0. {entry!r} is none.") from None
     return values
 
 

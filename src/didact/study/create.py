@@ -18,7 +18,7 @@ from didact.study.design import QUESTIONS, Design, Item
 from didact.study.example import example_for
 from didact.study.item_sampling import sample_items, sample_simulation_items
 from didact.study.links import INVITES, invitations, invitations_csv
-from didact.study.stimuli import Stimuli, frozen
+from didact.study.stimuli import Stimuli, freeze_stimulus
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
@@ -64,8 +64,8 @@ def create_study(
         raise OptionError(f"{config.out} exists already, and might hold people's answers. Choose another folder.")
     check_new_folder(config.out)
     methods = _by_method(explanations, config.kind)
-    rows = _rows(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
-    candidates = _candidates(methods, rows, data.classes)
+    rows = _rows_by_id(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
+    candidates = _candidate_items(methods, rows, data.classes)
     design = _design(config, methods, data, candidates)
     with atomic_folder(config.out) as draft:
         draft.chmod(0o700)  # people's answers are nobody else's
@@ -81,7 +81,7 @@ def _design(
     """The study that is asked about some of the candidates."""
     first = next(iter(methods.values()))
     classes = first.classes or data.classes
-    is_signed = all(maps.kind == "signed" for maps in methods.values())
+    is_signed = all(explanation_set.kind == "signed" for explanation_set in methods.values())
     return Design(
         **config.pick("kind", "seed", "points", "pause", "contact"),
         title=config.title or TITLE,
@@ -89,7 +89,7 @@ def _design(
         task=first.task,
         classes=tuple(classes or ()),
         methods=tuple(methods),
-        items=tuple(_sampled(config, first, candidates)),
+        items=tuple(_sample(config, first, candidates)),
         people=config.annotators,
         signs=config.signs == "show" or (config.signs == "auto" and is_signed),
         consent=config.consent or CONSENT,
@@ -97,14 +97,17 @@ def _design(
         facts={
             "data": data.name,
             "teacher": first.teacher,
-            "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in methods.items()},
+            "methods": {
+                name: {"kind": explanation_set.kind, "options": dict(explanation_set.options)}
+                for name, explanation_set in methods.items()
+            },
             "candidates": len(candidates),
             "url": config.url,
         },
     )
 
 
-def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
+def _sample(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
     if config.kind != "simulation":
         return sample_items(candidates, count=config.items, seed=config.seed)
     _check_simulation(first, candidates)
@@ -125,13 +128,15 @@ def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, 
 
     if not explanations:
         raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")
-    tasks = {maps.task for maps in explanations}
+    tasks = {explanation_set.task for explanation_set in explanations}
     if len(tasks) > 1:
         raise ShapeError(f"The explanations are of different tasks ({', '.join(sorted(tasks))}). A study has one.")
     names = method_labels(explanations)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise OptionError(
+            f"The same method is given twice: {', '.join(duplicates)}. People would rank it against itself."
+        )
     if "none" in names:
         raise OptionError("A method is called 'none', which is the name of the control. Rename it (method=…).")
     if kind == "ranking" and not 2 <= len(names) <= MAX_RANKED_METHODS:
@@ -142,7 +147,7 @@ def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, 
     return dict(zip(names, explanations, strict=True))
 
 
-def _rows(
+def _rows_by_id(
     data: "Dataset", model: tuple[str, ...] | None, classes: Sequence[str] | None, *, required: bool
 ) -> "dict[str, Row]":
     """Rows by id, with labels as indices of the model's classes. Labels that do not fit count only in a simulation."""
@@ -154,30 +159,35 @@ def _rows(
     )
     if note is not None:
         _LOG.warning(note)
-    found: dict[str, Row] = {}
+    rows_by_id: dict[str, Row] = {}
     for row in aligned:
-        found.setdefault(row.id, row)
-    return found
+        rows_by_id.setdefault(row.id, row)
+    return rows_by_id
 
 
-def _candidates(
+def _candidate_items(
     methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
 ) -> list[Item]:
     """The different rows that every method explains, with the model's answer; all must explain the same answer."""
-    places = {name: _places(maps) for name, maps in methods.items()}
+    indices_by_method = {name: _row_indices(explanation_set) for name, explanation_set in methods.items()}
     first = next(iter(methods.values()))
-    shared = [id for id in first.ids if all(id in indices for indices in places.values())]
+    shared = [id for id in first.ids if all(id in index_by_id for index_by_id in indices_by_method.values())]
     if not shared:
-        sizes = ", ".join(f"{name}: {len(maps)}" for name, maps in methods.items())
+        sizes = ", ".join(f"{name}: {len(explanation_set)}" for name, explanation_set in methods.items())
         raise DataError(f"No row is explained by every method ({sizes} rows). Explain the same rows with each.")
-    first_places = next(iter(places.values()))
+    first_index_by_id = next(iter(indices_by_method.values()))
     faults: list[str] = []
     items: dict[bytes, Item] = {}  # by content
     for id in shared:
-        answers = {name: _facts(maps, places[name][id]) for name, maps in methods.items()}
-        row, index = rows.get(id), first_places[id]
+        answers = {
+            name: _explained_answer(explanation_set, indices_by_method[name][id])
+            for name, explanation_set in methods.items()
+        }
+        row, index = rows.get(id), first_index_by_id[id]
         if len(set(answers.values())) > 1:
-            faults.append(f"row {id!r}: {'; '.join(f'{name} explains {what}' for name, what in answers.items())}")
+            faults.append(
+                f"row {id!r}: {'; '.join(f'{name} explains {explained}' for name, explained in answers.items())}"
+            )
         elif row is None or row.texts != first.texts[index]:
             faults.append(f"row {id!r}: the data have {'no such row' if row is None else 'another text'}")
         elif row.content not in items:
@@ -187,12 +197,12 @@ def _candidates(
     return list(items.values())
 
 
-def _places(maps: "Explanations") -> dict[str, int]:
-    return {id: index for index, id in enumerate(maps.ids)}
+def _row_indices(explanation_set: "Explanations") -> dict[str, int]:
+    return {id: index for index, id in enumerate(explanation_set.ids)}
 
 
-def _facts(maps: "Explanations", index: int) -> str:
-    return f"{maps.targets[index]!r} where the model says {maps.predictions[index]!r}"
+def _explained_answer(explanation_set: "Explanations", index: int) -> str:
+    return f"{explanation_set.targets[index]!r} where the model says {explanation_set.predictions[index]!r}"
 
 
 def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
@@ -208,25 +218,25 @@ def _check_simulation(first: "Explanations", candidates: Sequence[Item]) -> None
             f"A simulation study asks people which class the model chooses, and a model of task {first.task!r} has "
             "none. Use a ranking or a rating."
         )
-    strange = sorted({item.prediction for item in candidates} - set(first.classes))
-    if strange:
-        raise DataError(f"The model's answers {', '.join(map(repr, strange[:5]))} are none of its classes.")
+    unknown = sorted({item.prediction for item in candidates} - set(first.classes))
+    if unknown:
+        raise DataError(f"The model's answers {', '.join(map(repr, unknown[:5]))} are none of its classes.")
 
 
 def _freeze(
     design: Design, methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
 ) -> None:
     """Write what people see."""
-    shown = {}
-    for name, maps in methods.items():
-        places = _places(maps)
-        picked = maps.select([places[item.id] for item in design.items])
-        shown[name] = picked.words() if data.task.is_text else picked
+    shown_sets = {}
+    for name, explanation_set in methods.items():
+        index_by_id = _row_indices(explanation_set)
+        picked = explanation_set.select([index_by_id[item.id] for item in design.items])
+        shown_sets[name] = picked.words() if data.task.is_text else picked
     names = data.segments or data.task.segments
     items = {}
     for index, item in enumerate(design.items):
-        views = {name: maps[index] for name, maps in shown.items()}
-        items[item.id] = frozen(views, rows[item.id].image, names, folder, signs=design.signs)
+        views = {name: explanation_set[index] for name, explanation_set in shown_sets.items()}
+        items[item.id] = freeze_stimulus(views, rows[item.id].image, names, folder, signs=design.signs)
     Stimuli(items, example_for(design.task, folder)).save(folder)
 
 

@@ -175,35 +175,35 @@ class AnswerStore:
 
     def was_viewed(self, number: int, step: int) -> bool:
         """Whether a page was ever shown."""
-        return self._scalar(_sight(number, step)) is not None
+        return self._scalar(_view_time(number, step)) is not None
 
     def done(self, number: int) -> int:
         """How many steps the person has answered. Steps are answered in order, so the next one is this plus 1."""
         return int(self._scalar(sql.select(sql.func.count()).where(ANSWERS.c.person == number)))
 
     def add(
-        self, number: int, step: Step, given: Mapping[str, Any], *, seconds: float | None, is_touched: bool = True
+        self, number: int, step: Step, response: Mapping[str, Any], *, seconds: float | None, is_touched: bool = True
     ) -> None:
         """Store an answer for good: it is on disk when this returns. A second one to the same step is refused."""
         now = time.time()
         try:
             with self._writer.begin() as connection:
                 _check_present(connection, number)
-                seen = connection.execute(_sight(number, step.number)).scalar()
-                waited = None if seen is None else max(now - seen, 0.0)
+                viewed = connection.execute(_view_time(number, step.number)).scalar()
+                waited = None if viewed is None else max(now - viewed, 0.0)
                 # As the page tells, but never longer than since it was first sent.
-                known = [duration for duration in (seconds, waited) if duration is not None]
+                durations = [duration for duration in (seconds, waited) if duration is not None]
                 connection.execute(
                     sql.insert(ANSWERS).values(
                         person=number, step=step.number, phase=step.phase, item=step.item.id,
-                        shown=json.dumps(step.shown), given=json.dumps(given), is_touched=is_touched, at=now,
-                        seconds=min(known, default=None),
+                        shown=json.dumps(step.shown), given=json.dumps(response), is_touched=is_touched, at=now,
+                        seconds=min(durations, default=None),
                     )
                 )  # fmt: skip
         except IntegrityError:
             raise RepeatedError(f"step {step.number} of person {number} was answered before") from None
 
-    def given(self, number: int, step: int) -> dict[str, Any] | None:
+    def response(self, number: int, step: int) -> dict[str, Any] | None:
         """What the person answered to this step."""
         query = sql.select(ANSWERS.c.given).where(ANSWERS.c.person == number, ANSWERS.c.step == step)
         stored = self._scalar(query)
@@ -222,7 +222,7 @@ class AnswerStore:
         rows = [
             {
                 "person": numbers[answer.person], "step": answer.step, "phase": answer.phase, "item": answer.item,
-                "shown": json.dumps(answer.shown), "given": json.dumps(answer.given), "is_touched": True,
+                "shown": json.dumps(answer.shown), "given": json.dumps(answer.response), "is_touched": True,
                 "seconds": None if math.isnan(answer.seconds) else answer.seconds, "at": now,
             }
             for answer in answers
@@ -253,14 +253,14 @@ class AnswerStore:
 
     def _claim(self, study: str) -> None:
         """One database holds one study: answers to others would be taken for answers to this one."""
-        held = self._state("study")
-        if held is None:
+        stored_study = self._state("study")
+        if stored_study is None:
             try:
                 with self._writer.begin() as connection:
                     connection.execute(sql.insert(STATE).values(name="study", value=study))
             except IntegrityError:  # somebody else was faster
-                held = self._state("study")
-        if held not in (None, study):
+                stored_study = self._state("study")
+        if stored_study not in (None, study):
             raise RecordError("The database holds the answers to another study. Give each study a database of its own.")
 
     def _state(self, name: str) -> str | None:
@@ -279,31 +279,31 @@ def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new
     return AnswerStore(url or f"sqlite:///{(folder / FILE).absolute()}", study, is_new=is_new)
 
 
-def person_number(people: Sequence[Person], asked: str) -> int:
+def person_number(people: Sequence[Person], label: str) -> int:
     """The number of the person who is called `asked`: p03 or 3."""
-    known = {person.id: person.number for person in people}
-    known |= {str(person.number): person.number for person in people}
-    if asked not in known:
+    numbers = {person.id: person.number for person in people}
+    numbers |= {str(person.number): person.number for person in people}
+    if label not in numbers:
         raise OptionError(
-            f"Nobody is called {asked!r} in this study. People are {', '.join(one.id for one in people)}."
+            f"Nobody is called {label!r} in this study. People are {', '.join(candidate.id for candidate in people)}."
         )
-    return known[asked]
+    return numbers[label]
 
 
 def _check_present(connection: sql.Connection, number: int) -> None:
     """An error if the person was erased since the request began; until it ends they are not."""
-    asked = sql.select(PEOPLE.c.is_erased).where(PEOPLE.c.number == number).with_for_update()
-    if connection.execute(asked).scalar() is not False:
+    query = sql.select(PEOPLE.c.is_erased).where(PEOPLE.c.number == number).with_for_update()
+    if connection.execute(query).scalar() is not False:
         raise ErasedPersonError(f"person {number} was erased")
 
 
-def _sight(number: int, step: int) -> Any:
+def _view_time(number: int, step: int) -> Any:
     """When a page was first shown."""
     return sql.select(PAGE_VIEWS.c.at).where(PAGE_VIEWS.c.person == number, PAGE_VIEWS.c.step == step)
 
 
-def _person_row(design: Design, number: int, **known: Any) -> dict[str, Any]:
-    row = {"code": None, "name": None, "consented": None, "is_synthetic": False, "is_erased": False, **known}
+def _person_row(design: Design, number: int, **values: Any) -> dict[str, Any]:
+    row = {"code": None, "name": None, "consented": None, "is_synthetic": False, "is_erased": False, **values}
     return {"number": number, "cohort": design.cohort_of(number), **row}
 
 

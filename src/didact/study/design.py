@@ -11,8 +11,8 @@ from didact.errors import OptionError
 from didact.results.documents import load_document, save_document, validated
 
 FILE: Final = "study.json"
-NEWEST: Final = 1  # version of its schema
-_AGAIN: Final = "Restore the file, or make the study again."
+VERSION: Final = 1  # version of its schema
+_ADVICE: Final = "Restore the file, or make the study again."
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
     "ranking": "Which explanation aligns the most with how you would explain a similar decision?",
@@ -69,7 +69,7 @@ class Design:
         return self.cohorts[(number - 1) % len(self.cohorts)]
 
     def save(self, folder: Path) -> None:
-        save_document(folder / FILE, asdict(self), NEWEST, indent=1)
+        save_document(folder / FILE, asdict(self), VERSION, indent=1)
 
 
 def read_design(folder: Path) -> Design:
@@ -79,7 +79,7 @@ def read_design(folder: Path) -> Design:
         raise OptionError(
             f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
         )
-    return load_document(path, NEWEST, validated(Design), advice=_AGAIN)
+    return load_document(path, VERSION, validated(Design), advice=_ADVICE)
 
 
 def person_name(number: int) -> str:

@@ -30,13 +30,13 @@ def example_for(task: str, folder: Path) -> Stimulus:
 
 def _marked(text: str, marks: dict[str, int]) -> tuple[tuple[str, str], ...]:
     """The text in stretches; each marked part is found where it first stands."""
-    places = sorted((text.index(part), part, level) for part, level in marks.items())
-    found: list[tuple[str, str]] = []
-    at = 0
-    for start, part, level in places:
-        found += [(text[at:start], ""), (part, f"strength{level}")]
-        at = start + len(part)
-    return tuple((part, look) for part, look in [*found, (text[at:], "")] if part)
+    marked_spans = sorted((text.index(text_part), text_part, level) for text_part, level in marks.items())
+    stretches: list[tuple[str, str]] = []
+    position = 0
+    for start, text_part, level in marked_spans:
+        stretches += [(text[position:start], ""), (text_part, f"strength{level}")]
+        position = start + len(text_part)
+    return tuple((text_part, look) for text_part, look in [*stretches, (text[position:], "")] if text_part)
 
 
 def _picture(folder: Path) -> Stimulus:

@@ -22,16 +22,16 @@ def export_rows(
 ) -> list[dict[str, Any]]:
     """A ranking has one line for each of its methods; `place` is where it stood. `names` are added if given."""
     items = {item.id: item for item in design.items}
-    found = []
+    rows = []
     for answer in answers:
         seconds = None if math.isnan(answer.seconds) else round(answer.seconds, 1)
         common = asdict(answer) | asdict(items[answer.item]) | {"phase": answer.phase, "seconds": seconds}
-        for place, method in enumerate(answer.shown or (None,), start=1):
+        for position, method in enumerate(answer.shown or (None,), start=1):
             rank = None if answer.ranks is None or method is None else answer.ranks[method]
-            line = {**common, "method": method, "place": None if method is None else place, "rank": rank}
-            line = {name: line[name] for name in COLUMNS}
-            found.append(line if names is None else {"name": names.get(answer.person), **line})
-    return found
+            row = {**common, "method": method, "place": None if method is None else position, "rank": rank}
+            row = {name: row[name] for name in COLUMNS}
+            rows.append(row if names is None else {"name": names.get(answer.person), **row})
+    return rows
 
 
 def export_answers(
@@ -51,9 +51,9 @@ def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> byte
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    whole, real, truth = pa.int64(), pa.float64(), pa.bool_()
-    types = {"step": whole, "place": whole, "rank": whole, "rating": whole, "seconds": real, "at": real}
-    types |= {"is_touched": truth, "is_synthetic": truth}
+    integer, floating, boolean = pa.int64(), pa.float64(), pa.bool_()
+    types = {"step": integer, "place": integer, "rank": integer, "rating": integer, "seconds": floating, "at": floating}
+    types |= {"is_touched": boolean, "is_synthetic": boolean}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in columns])
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(lines), schema=schema), sink)

@@ -40,7 +40,7 @@ class Findings:
             "methods": [row.to_document() for row in methods],
             "pairs": [pair.to_document() for pair in self.pairs],
             "order": [asdict(row) for row in self.contrasts.order()],
-            "order_here": [asdict(row) for row in self.contrasts.order(here=True)],
+            "order_here": [asdict(row) for row in self.contrasts.order(fixed_people=True)],
             "agreement": self.agreement,
             "notes": self.notes,
             **self.more,

@@ -26,32 +26,32 @@ def parse_answer(design: Design, step: Step, fields: Mapping[str, str]) -> dict[
     if design.kind == "ranking":
         codes = methods_by_code(step)
         _check_names(fields, {f"rank-{code}" for code in codes})
-        ranks = {method: _whole(fields.get(f"rank-{code}"), 1, len(codes)) for code, method in codes.items()}
+        ranks = {method: _choice_number(fields.get(f"rank-{code}"), 1, len(codes)) for code, method in codes.items()}
         return {"ranks": competition_ranks(ranks)}
     if design.kind == "simulation":
         _check_names(fields, {"choice"})
-        return {"choice": design.classes[_whole(fields.get("choice"), 0, len(design.classes) - 1)]}
+        return {"choice": design.classes[_choice_number(fields.get("choice"), 0, len(design.classes) - 1)]}
     _check_names(fields, {"rating"})
-    return {"rating": _whole(fields.get("rating"), 1, design.points)}
+    return {"rating": _choice_number(fields.get("rating"), 1, design.points)}
 
 
 def parse_draft(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
     """What a form holds that was not taken, for the page to show again."""
     if design.kind == "ranking":
         return {code: fields.get(f"rank-{code}", "") for code in methods_by_code(step)}
-    told = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
-    number = whole_number(told)
-    return told if design.kind == "simulation" or number is None else number
+    text = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
+    number = whole_number(text)
+    return text if design.kind == "simulation" or number is None else number
 
 
 def parse_seconds(fields: Mapping[str, str]) -> float | None:
     """For how long the page says it was seen; None where it cannot say."""
-    told = fields.get("seconds", "")
-    if not told:
+    text = fields.get("seconds", "")
+    if not text:
         return None
-    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", told) or float(told) > LONGEST:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", text) or float(text) > LONGEST:
         raise FormError("The time on this page cannot be read. Load the page again.")
-    return float(told)
+    return float(text)
 
 
 def is_touched(fields: Mapping[str, str]) -> bool:
@@ -63,13 +63,13 @@ def competition_ranks(ranks: Mapping[str, int]) -> dict[str, int]:
     return {method: 1 + sum(other < rank for other in ranks.values()) for method, rank in ranks.items()}
 
 
-def _check_names(fields: Mapping[str, str], own: set[str]) -> None:
-    strange = sorted(set(fields) - own - _COMMON)
-    if strange:
+def _check_names(fields: Mapping[str, str], expected: set[str]) -> None:
+    unexpected = sorted(set(fields) - expected - _COMMON)
+    if unexpected:
         raise FormError("The form holds answers that this page does not ask for. Load the page again.")
 
 
-def _whole(value: str | None, low: int, high: int) -> int:
+def _choice_number(value: str | None, low: int, high: int) -> int:
     if value is None or value == "":
         raise FormError("Something is not answered yet.")
     number = whole_number(value)

@@ -42,9 +42,9 @@ def invitations(keys: Keys, numbers: Iterable[int]) -> list[Invitation]:
     return [Invitation(number, keys.code(number)) for number in numbers]
 
 
-def invitations_csv(several: Sequence[Invitation], url: str) -> str:
+def invitations_csv(invited: Sequence[Invitation], url: str) -> str:
     """A sheet of links. Cohorts are left out: who hands out the links should not know them."""
-    links = [(person_name(invitation.number), invitation.link(url)) for invitation in several]
+    links = [(person_name(invitation.number), invitation.link(url)) for invitation in invited]
     return csv_text([("person", "link"), *links])
 
 
@@ -85,27 +85,31 @@ def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:
     that of invites.csv, unless that is of this machine alone or has another port.
     """
     written = invites_base_url(folder)
-    rewrite = f"didact study invite {folder} --url"
+    command = f"didact study invite {folder} --url"
     if is_proxied:
         if written and not is_loopback(urlsplit(written).hostname or ""):
             return Links(written, "")
-        return Links(address, f"The links do not lead through the proxy. Rewrite them: {rewrite} https://…")
-    own = urlsplit(address)
-    if _is_wildcard(own.hostname or ""):
-        known = urlsplit(written)
-        if written and not is_loopback(known.hostname or "") and (known.port or 80, known.path) == (own.port, own.path):
+        return Links(address, f"The links do not lead through the proxy. Rewrite them: {command} https://…")
+    server = urlsplit(address)
+    if _is_wildcard(server.hostname or ""):
+        printed = urlsplit(written)
+        if (
+            written
+            and not is_loopback(printed.hostname or "")
+            and (printed.port or 80, printed.path) == (server.port, server.path)
+        ):
             return Links(written, "")
-        example = f"http://ADDRESS:{own.port}{own.path}"
+        example = f"http://ADDRESS:{server.port}{server.path}"
         return Links(
             example,
             f"The links in {folder / INVITES} lead to {written or 'nowhere'}. Rewrite them with the name or IP address "
-            f"of this machine: {rewrite} {example}",
+            f"of this machine: {command} {example}",
         )
     if written == address:
         return Links(address, "")
     return Links(
         address,
-        f"The links in {folder / INVITES} lead to {written or 'nowhere'}, not here. Rewrite them: {rewrite} {address}",
+        f"The links in {folder / INVITES} lead to {written or 'nowhere'}, not here. Rewrite them: {command} {address}",
     )
 
 

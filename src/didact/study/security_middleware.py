@@ -53,7 +53,7 @@ class SecurityMiddleware:
         scope["root_path"] = self.root
         received = 0
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
@@ -61,27 +61,31 @@ class SecurityMiddleware:
                 raise TooLargeError
             return message
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = {name for name, _ in message.get("headers", [])}
+                present = {name for name, _ in message.get("headers", [])}
                 message["headers"] = [
                     *message.get("headers", []),
-                    *((name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in own),
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in HEADERS.items()
+                        if name.encode() not in present
+                    ),
                 ]
             await send(message)
 
-        await self.app(scope, counted, guarded)
+        await self.app(scope, receive_limited, send_with_headers)
 
 
 async def _send(send: Send, status: int, headers: Mapping[str, str]) -> None:
     """A response without a body."""
-    every = {"content-length": "0", **HEADERS, **headers}
-    pairs = [(name.encode(), value.encode()) for name, value in every.items()]
+    all_headers = {"content-length": "0", **HEADERS, **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in all_headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     await send({"type": "http.response.body", "body": b""})
 
 
 def is_too_large(headers: Any) -> bool:
     """Whether a request says of itself that it is too large: then not a byte of it is read."""
-    told = headers.get("content-length", "0")
-    return not told.isdecimal() or len(told) > 9 or int(told) > MAX_REQUEST_BYTES
+    content_length = headers.get("content-length", "0")
+    return not content_length.isdecimal() or len(content_length) > 9 or int(content_length) > MAX_REQUEST_BYTES

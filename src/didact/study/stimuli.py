@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from didact.viz.heat_map import HeatMap
 
 FILE: Final = "stimuli.json"
-NEWEST: Final = 1  # version of its schema
-_AGAIN: Final = "Restore the file, or make the study again."
+VERSION: Final = 1  # version of its schema
+_ADVICE: Final = "Restore the file, or make the study again."
 PICTURES: Final = "images"
 
 
@@ -52,26 +52,28 @@ class Stimuli:
     example: Stimulus
 
     def save(self, folder: Path) -> None:
-        save_document(folder / FILE, asdict(self), NEWEST)
+        save_document(folder / FILE, asdict(self), VERSION)
 
     @property
     def pictures(self) -> frozenset[str]:
-        every = [*self.items.values(), self.example]
-        return frozenset(one.picture.file for one in every if one.picture is not None)
+        stimuli = [*self.items.values(), self.example]
+        return frozenset(stimulus.picture.file for stimulus in stimuli if stimulus.picture is not None)
 
 
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
-    return load_document(path, NEWEST, validated(Stimuli), advice=_AGAIN, missing=f"{path} is missing. {_AGAIN}")
+    return load_document(path, VERSION, validated(Stimuli), advice=_ADVICE, missing=f"{path} is missing. {_ADVICE}")
 
 
-def frozen(
+def freeze_stimulus(
     shown: Mapping[str, "Explained"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
 ) -> Stimulus:
     """One item as every method explains it. Without `signs` only sizes are shown: no method is told by its colours."""
     first = next(iter(shown.values()))
     picture = None if image is None else save_picture(image, folder)
-    views = {method: _view(_plainer(one.heat_map(), signs=signs)) for method, one in shown.items()}
+    views = {
+        method: _view(_without_signs(explanation.heat_map(), signs=signs)) for method, explanation in shown.items()
+    }
     return Stimulus(tuple(names) if len(first.texts) > 1 else ("",) * len(first.texts), first.texts, picture, views)
 
 
@@ -86,7 +88,7 @@ def save_picture(image: Any, folder: Path) -> Picture:
     return Picture(name, image.shape[1], image.shape[0])
 
 
-def _plainer(heat_map: "HeatMap", *, signs: bool) -> "HeatMap":
+def _without_signs(heat_map: "HeatMap", *, signs: bool) -> "HeatMap":
     if signs:
         return heat_map
     kind = "binary" if heat_map.kind == "binary" else "magnitude"
