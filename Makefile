@@ -35,8 +35,8 @@ format: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 
-words: $(READY)  ## retired words in the documentation
-	$(BIN)/python .ci/lint_words.py README.md docs
+words: $(READY)  ## names that say nothing, and retired words
+	$(BIN)/python .ci/lint_words.py
 
 types: $(READY)
 	$(BIN)/mypy

@@ -84,11 +84,13 @@ def rankings(studies: int, people: int, items: int, gap: float, spread: float, i
             design, people=people, worths=worths, spread=spread, item_spread=item_spread, seed=1000 + study
         )
         fitted, found = compare_methods(answers, METHODS, Settings(REPLICATES, 0.95, study))
-        held.append((found.each.low <= truth) & (truth <= found.each.high))
-        together.append(bool(((found.sure.low <= truth) & (truth <= found.sure.high)).all()))
+        held.append((found.pair_intervals.low <= truth) & (truth <= found.pair_intervals.high))
+        together.append(
+            bool(((found.simultaneous_intervals.low <= truth) & (truth <= found.simultaneous_intervals.high)).all())
+        )
         right.append(bool((np.diff(fitted.log_worths) < 0).all()))
-        apart.append(float(((found.sure.low > 0) | (found.sure.high < 0)).mean()))
-        wrong.append(bool((found.sure.high < 0).any()))
+        apart.append(float(((found.simultaneous_intervals.low > 0) | (found.simultaneous_intervals.high < 0)).mean()))
+        wrong.append(bool((found.simultaneous_intervals.high < 0).any()))
     pairs = np.mean(held, axis=0)
     return [share(one) for one in (pairs.mean(), pairs.min(), pairs.max(), np.mean(together), np.mean(right),
                                    np.mean(apart), np.mean(wrong))]  # fmt: skip

@@ -108,10 +108,7 @@ def test_methods_lists_what_works_and_says_what_does_not(plugins):
     assert listed.exit_code == 0
     text = " ".join(listed.output.split())
     assert "Short pieces count most" in text
-    assert (
-        "Not available: broken, of a package that cannot be loaded. ImportError: No module named 'numba'"
-        in text
-    )
+    assert "Not available: broken, of a package that cannot be loaded. ImportError: No module named 'numba'" in text
     document = json.loads(CliRunner().invoke(app, ["methods", "--json"]).stdout)
     assert "rarity" in {one["name"] for one in document["rows"]}
     assert document["broken"] == {"broken": "ImportError: No module named 'numba'"}

@@ -70,8 +70,9 @@ def test_levels_and_scores_are_those_of_the_heat_maps(task, tmp_path):
     for place, row in enumerate(found["rows"]):
         for method, (layout, levels, scores, _, _) in zip(found["methods"], row["maps"], strict=True):
             explained = by_name[method["name"]][place]
-            heat = explained.heat_map()
-            assert [DIGITS.index(sign) for sign in levels] == [heat.shade(unit.score).level for unit in heat.units]
+            heat_map = explained.heat_map()
+            expected = [heat_map.shade(unit.score).level for unit in heat_map.units]
+            assert [DIGITS.index(sign) for sign in levels] == expected
             if method["kind"] != "binary":
                 np.testing.assert_allclose([float(one) for one in scores.split(" ")], explained.scores, rtol=6e-3)
             if task == "image":
@@ -320,7 +321,7 @@ def test_a_picture_that_is_not_there(name, tmp_path):
     row = found["rows"][0]
     assert row["picture"] == ""
     assert row["size"] == [48, 32]
-    assert row["note"].startswith("Its picture was not kept")
+    assert row["note"].startswith("Its picture was not stored")
     html = articles(section)[0]
     assert "<img" not in html
     assert html.count('role="img"') == 1 + len(found["methods"])

@@ -58,8 +58,8 @@ def options(opened):
 @pytest.mark.parametrize("task", [*TASK_KINDS, "hostile", "long", "overlapping"])
 def test_script_and_html_are_twins(task, tmp_path, browser, monkeypatch):
     """Element for element, for every row."""
-    monkeypatch.setattr(examples, "_PLAIN", 100)
-    monkeypatch.setattr(examples, "_PLAIN_BYTES", 2_000_000)
+    monkeypatch.setattr(examples, "_STATIC_ROWS", 100)
+    monkeypatch.setattr(examples, "_STATIC_BYTES", 2_000_000)
     if task == "hostile":
         path, found = page_of(hostile(tmp_path))
     elif task == "long":
@@ -188,7 +188,7 @@ def test_an_empty_filter_is_told_kindly(tmp_path, browser):
     path, _ = write_page(tmp_path, texts=WORDS, told=[{"is_right": True}] * 3)
     opened = browser.open(path)
     opened.page.select_option("#examples-filter", "wrong")
-    assert "Show all rows to go on." in opened.text("#examples-view")
+    assert "Show all rows to continue." in opened.text("#examples-view")
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_who_beats_whom_is_told_both_ways(studies, tmp_path):
     document = json.loads((studies["rating"] / "analysis.json").read_text())
     said = study_page(studies["rating"], tmp_path / "page.html").read_text()
     for row in document["pairs"]:
-        word = "surely {}" if row["is_sure"] else "cannot be told apart"
+        word = "surely {}" if row["is_sure"] else "cannot be distinguished"
         for first, second, sign, how in (("better", "worse", 1, "better"), ("worse", "better", -1, "worse")):
             written = minus(f"{sign * row['difference']:+.2f}")
             assert f"{row[first]} against {row[second]}: {written}, {word.format(how)}" in said
@@ -211,7 +211,7 @@ def test_few_answers_make_a_page(tmp_path):
 
 
 def test_pages_do_not_need_a_study(studies):
-    section = people.section(StudyAnalysis.load(studies["rating"]), place=2)
+    section = people.section(StudyAnalysis.load(studies["rating"]), number=2)
     assert section.id == "people-2"
     assert section.title == "People, study 2"
     assert all(table.name.startswith("people-2-") for table in section.tables)

@@ -261,7 +261,7 @@ def test_a_thousand_wrong_codes_let_nobody_in_and_keep_nobody_out(folder):
 
 
 def test_the_limit_counts_one_household_together_and_no_two():
-    limiter = Limiter(most=1)
+    limiter = Limiter(max_failures=1)
     limiter.count("2001:db8::1")
     assert limiter.is_blocked("2001:db8::2")
     assert not limiter.is_blocked("2001:db8:0:1::1")
@@ -273,7 +273,7 @@ def test_the_limit_counts_one_household_together_and_no_two():
 def test_the_limit_ends_and_is_per_address_and_bounded(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("didact.study.auth.time.monotonic", lambda: now[0])
-    limiter = Limiter(most=3, window=60)
+    limiter = Limiter(max_failures=3, window=60)
     for _ in range(3):
         limiter.count("10.0.0.1")
     assert limiter.is_blocked("10.0.0.1")
@@ -386,7 +386,7 @@ def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkey
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM answers").fetchone()
     answers = open_answers(folder, read_design(folder))
-    with pytest.raises(RecordError, match="1 answers of p01 are removed, but .* erase the person once more"):
+    with pytest.raises(RecordError, match="1 answers of p01 are removed, but .* erase the person again"):
         answers.erase(1)
     reader.close()
     assert answers.erase(1) == 0

@@ -1,6 +1,6 @@
-"""Explained rows as JSON for the page's script, which has the names of the fields.
+"""Explained rows as JSON for the page's script, which reads the fields by these names.
 
-Texts are cut into pieces here, since a script counts characters in another way.
+Texts are cut into pieces here, because JavaScript counts characters differently.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from didact.viz.heat_map import HeatMap, Unit, number
 from didact.viz.html import replace_control_characters
 from didact.viz.text_spans import split_at_spans
 
-DIGITS: Final = "0123456789a"  # a level as one sign
+DIGITS: Final = "0123456789a"  # a level as one character
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text cut wherever a unit or a mark begins or ends.
+    """A text, cut wherever a unit or a mark begins or ends.
 
-    `marked` has a sign for each piece: 1 in the rationale, else 0. `units` has for each layout the unit that covers
-    each piece: -1 for none, a list for several.
+    `marked` has one character per piece: 1 in the rationale, else 0. `units` has, per layout and piece, the unit that
+    covers the piece: -1 for none, a list for several.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Layout:
-    """The units that some methods share, as far as they are in no text: places in a picture, (number, token)."""
+    """Units that methods share: boxes in a picture, and (unit, token) for units outside of all texts."""
 
     boxes: Sequence[Sequence[int]]
     outside: Sequence[tuple[int, str]]
 
 
 class EncodedHeatMap(NamedTuple):
-    """What one method says of a row: a sign for each level and a word for each score, in the order of the layout."""
+    """Scores of one method for a row, in the order of the layout: one character per level, one word per score."""
 
     layout: int
     levels: str
@@ -49,7 +49,7 @@ class EncodedHeatMap(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedRow:
-    """A row as the script reads it. `size` is the height and width of a picture."""
+    """A row as the script reads it. `size` is the height and width of the picture."""
 
     id: str
     facts: Sequence[Fact]
@@ -66,34 +66,39 @@ class EncodedRow:
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A heat map as far as it is shown; the first `inner` units are in texts or on the picture."""
+class _ShownHeatMap:
+    """The shown units of a heat map. The first `inner` of them are in texts or on the picture."""
 
-    heat: HeatMap
+    heat_map: HeatMap
     units: Sequence[Unit]
     inner: int
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells layouts apart. A unit inside a text is shown as the text; only others need their names."""
+        """Identifies the layout. Units inside a text are shown as the text; only the others need their tokens."""
         inner = [(unit.segment, unit.bounds) for unit in self.units[: self.inner]]
         return (*inner, *((unit.segment, unit.bounds, unit.token) for unit in self.units[self.inner :]))
 
     @property
     def layout(self) -> Layout:
-        boxes = [unit.bounds for unit in self.units[: self.inner]] if self.heat.is_image else []
-        outside = [(n, replace_control_characters(self.units[n].token)) for n in range(self.inner, len(self.units))]
+        boxes = [unit.bounds for unit in self.units[: self.inner]] if self.heat_map.is_image else []
+        outside = [
+            (index, replace_control_characters(self.units[index].token)) for index in range(self.inner, len(self.units))
+        ]
         return Layout(boxes, outside)
 
 
 def encode(example: Example, groups: Sequence[str] = ()) -> EncodedRow:
-    """The row for the script; `groups` are the filters that it passes."""
-    shown = [None if heat is None else _Shown(heat, *example.units(heat)) for _, heat in example.heats]
-    layouts: dict[tuple[object, ...], _Shown] = {}
-    for one in shown:
-        if one is not None:
-            layouts.setdefault(one.key, one)
-    keys, shared = list(layouts), list(layouts.values())
+    """The row as JSON data; `groups` are the filters that it passes."""
+    shown_maps = [
+        None if heat_map is None else _ShownHeatMap(heat_map, *example.units(heat_map))
+        for _, heat_map in example.heat_maps
+    ]
+    layouts: dict[tuple[object, ...], _ShownHeatMap] = {}
+    for shown_map in shown_maps:
+        if shown_map is not None:
+            layouts.setdefault(shown_map.key, shown_map)
+    keys, distinct_maps = list(layouts), list(layouts.values())
     return EncodedRow(
         id=example.id,
         facts=example.facts,
@@ -101,43 +106,46 @@ def encode(example: Example, groups: Sequence[str] = ()) -> EncodedRow:
         note=example.note,
         tau=example.row.agreement,
         sure=example.row.sureness,
-        texts=[_text(example, segment, shared) for segment in range(len(example.first.texts))],
-        layouts=[one.layout for one in shared],
-        maps=[None if one is None else _map(example, one, keys.index(one.key)) for one in shown],
+        texts=[_encode_text(example, segment, distinct_maps) for segment in range(len(example.first_heat_map.texts))],
+        layouts=[shown_map.layout for shown_map in distinct_maps],
+        maps=[
+            None if shown_map is None else _encode_heat_map(example, shown_map, keys.index(shown_map.key))
+            for shown_map in shown_maps
+        ],
         picture=example.image,
         size=example.size,
         frames=example.frames,
     )
 
 
-def _text(example: Example, segment: int, layouts: Sequence[_Shown]) -> Text:
-    (name, text), end = example.first.texts[segment], example.ends[segment]
+def _encode_text(example: Example, segment: int, shown_maps: Sequence[_ShownHeatMap]) -> Text:
+    (name, text), end = example.first_heat_map.texts[segment], example.shown_lengths[segment]
     spans = example.marks(segment)
     owners = [(-1, -1)] * len(spans)
-    for place, layout in enumerate(layouts):
-        for n, unit in enumerate(layout.units[: layout.inner]):
+    for layout_index, shown_map in enumerate(shown_maps):
+        for unit_index, unit in enumerate(shown_map.units[: shown_map.inner]):
             if unit.segment == segment:
                 spans.append(unit.span)
-                owners.append((place, n))
-    cuts = split_at_spans(text[:end], spans)
+                owners.append((layout_index, unit_index))
+    pieces = split_at_spans(text[:end], spans)
     if end < len(text):
-        cuts.append((" …", ()))
-    covers = [[owners[number] for number in covering] for _, covering in cuts]
-    units = [[_cover(cover, place) for cover in covers] for place in range(len(layouts))]
+        pieces.append((" …", ()))
+    covers = [[owners[span_index] for span_index in covering] for _, covering in pieces]
+    units = [[_cover(cover, layout_index) for cover in covers] for layout_index in range(len(shown_maps))]
     marked = "".join("1" if (-1, -1) in cover else "0" for cover in covers)
     return Text(
-        replace_control_characters(name), [replace_control_characters(piece) for piece, _ in cuts], marked, units
+        replace_control_characters(name), [replace_control_characters(piece) for piece, _ in pieces], marked, units
     )
 
 
-def _cover(owners: Sequence[tuple[int, int]], layout: int) -> int | list[int]:
-    """No unit of a layout is -1, one is its number, several are a list."""
-    units = [unit for place, unit in owners if place == layout]
+def _cover(owners: Sequence[tuple[int, int]], layout_index: int) -> int | list[int]:
+    """The units of a layout among `owners`: -1 for none, a number for one, a list for several."""
+    units = [unit for owner_layout, unit in owners if owner_layout == layout_index]
     return units if len(units) > 1 else units[0] if units else -1
 
 
-def _map(example: Example, shown: _Shown, layout: int) -> EncodedHeatMap:
-    heat = shown.heat
-    levels = "".join(DIGITS[heat.shade(unit.score).level] for unit in shown.units)
-    scores = " ".join(number(unit.score, heat.kind) for unit in shown.units) if heat.kind != "binary" else ""
-    return EncodedHeatMap(layout, levels, scores, example.strongest(heat), example.target(heat))
+def _encode_heat_map(example: Example, shown: _ShownHeatMap, layout_index: int) -> EncodedHeatMap:
+    heat_map = shown.heat_map
+    levels = "".join(DIGITS[heat_map.shade(unit.score).level] for unit in shown.units)
+    scores = " ".join(number(unit.score, heat_map.kind) for unit in shown.units) if heat_map.kind != "binary" else ""
+    return EncodedHeatMap(layout_index, levels, scores, example.strongest(heat_map), example.target(heat_map))

@@ -1,4 +1,4 @@
-"""Which method leads by each metric and family of metrics, which leads are no better than chance, and that in words."""
+"""The leading methods by metric and by family of metrics, leads that are no better than chance, and their texts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ _NAMED: Final = 4  # methods that a title names
 
 @dataclass(frozen=True)
 class Leader:
-    """The methods that are best by most metrics of a family: in `count` of `total`. Several names are a tie.
+    """The methods that are best by most metrics of a family: by `count` of `total`. Several names are a tie.
 
-    `names` is empty if no method is best in at least half of the metrics. `tied` counts the metrics in which no single
-    method leads in the digits that are printed.
+    `names` is empty if no method is best by at least half of the metrics. `tied` counts the metrics whose best printed
+    value several methods share.
     """
 
     family: str
@@ -47,44 +47,48 @@ class Leader:
 
 
 def leaders(run: Comparison) -> list[Leader]:
-    """The leader of each family of metrics. Metrics that only one method has are not counted."""
+    """The leader of each family of metrics. A metric counts if at least two methods have it."""
     heading = _measured(run).metrics.heading
     families: dict[str, list[list[str]]] = {}
     for metric, names in winners(run).items():
         if len(competitors(run, metric)) > 1:
             families.setdefault(family_of(metric, heading), []).append(names)
-    found = []
-    for family, won in families.items():
-        alone = Counter(names[0] for names in won if len(names) == 1)
-        shared = Counter(name for names in won for name in names)
+    family_leaders = []
+    for family, winners_by_metric in families.items():
+        alone = Counter(names[0] for names in winners_by_metric if len(names) == 1)
+        shared = Counter(name for names in winners_by_metric for name in names)
         counts = alone or shared
         if counts:
             most = max(counts.values())
-            best = tuple(name for name, count in counts.items() if count == most and 2 * count >= len(won))
-            found.append(Leader(family, best, most, len(won), sum(len(names) > 1 for names in won)))
-    return found
+            best = tuple(
+                name for name, count in counts.items() if count == most and 2 * count >= len(winners_by_metric)
+            )
+            family_leaders.append(
+                Leader(family, best, most, len(winners_by_metric), sum(len(names) > 1 for names in winners_by_metric))
+            )
+    return family_leaders
 
 
 def winners(run: Comparison) -> dict[str, list[str]]:
-    """By metric the best methods, controls left out: those that print the same best value, if better than random.
+    """The best methods by metric, without controls: those with the best printed value, if better than random.
 
-    A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
+    The list is empty if only one method has the metric, or if random explanations reach the best value.
     """
     measured = _measured(run)
-    beyond = better_than_random(measured)
-    found: dict[str, list[str]] = {}
+    is_better = better_than_random(measured)
+    best_methods: dict[str, list[str]] = {}
     for metric, better in _directions(measured).items():
         values = competitors(run, metric)
-        found[metric] = []
+        best_methods[metric] = []
         if len(values) > 1:
             best = min(values.values()) if better == "lower" else max(values.values())
-            same = [name for name, value in values.items() if metric_text(value) == metric_text(best)]
-            found[metric] = [name for name in same if beyond.get((metric, name), True)]
-    return found
+            tied = [name for name, value in values.items() if metric_text(value) == metric_text(best)]
+            best_methods[metric] = [name for name in tied if is_better.get((metric, name), True)]
+    return best_methods
 
 
 def competitors(run: Comparison, metric: str) -> dict[str, float]:
-    """By method its value of a metric; controls do not compete."""
+    """The value of a metric by method, without controls."""
     measured = _measured(run)
     controls = run.controls | measured.controls | set(CHANCE)
     return {
@@ -95,23 +99,23 @@ def competitors(run: Comparison, metric: str) -> dict[str, float]:
 
 
 def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[int, int]:
-    """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
+    """Two counts of the metrics of a family: where a method is no better than random, and where that was tested."""
     measured = _measured(run)
-    known = [
+    outcomes = [
         is_better
         for (metric, name), is_better in better_than_random(measured).items()
         if name == method and family_of(metric, measured.metrics.heading) == family
     ]
-    return known.count(False), len(known)
+    return outcomes.count(False), len(outcomes)
 
 
 def metric_text(value: float) -> str:
-    """The value of a metric as the page prints it."""
+    """The value of a metric as printed on the page."""
     return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
 
 
 def _measured(run: Comparison) -> Measurements:
-    """What was measured; a run that measured nothing has no metrics."""
+    """The measurements of a run; empty if it has none."""
     return run.measured or Measurements()
 
 
@@ -132,7 +136,7 @@ def claimed_differences(measured: Measurements) -> dict[tuple[str, str, str], in
 
 
 def better_than_random(measured: Measurements) -> dict[tuple[str, str], bool]:
-    """By metric and method: whether it is claimed better than random explanations."""
+    """Whether a method is claimed better than random explanations, by metric and method."""
     return {
         (metric, first): sign > 0
         for (metric, first, second), sign in claimed_differences(measured).items()
@@ -141,21 +145,25 @@ def better_than_random(measured: Measurements) -> dict[tuple[str, str], bool]:
 
 
 def more_faithful(run: Comparison, method: str) -> list[str]:
-    """The methods claimed better than `method` in more than half of the faithfulness metrics that test the two.
+    """Methods claimed better than `method` by more than half of the faithfulness metrics that test the two.
 
-    Best first. Controls do not count.
+    Best first, without controls.
     """
     heading = _measured(run).metrics.heading
     signs: dict[str, list[int]] = {}
     for (metric, first, second), sign in claimed_differences(_measured(run)).items():
         if second == method and family_of(metric, heading) == FAITHFULNESS and first in competitors(run, metric):
             signs.setdefault(first, []).append(sign)
-    wins = {name: own.count(1) for name, own in signs.items() if 2 * own.count(1) > len(own)}
+    wins = {
+        name: metric_signs.count(1)
+        for name, metric_signs in signs.items()
+        if 2 * metric_signs.count(1) > len(metric_signs)
+    }
     return sorted(wins, key=lambda name: -wins[name])
 
 
 def family_of(metric: str, heading: str) -> str:
-    """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
+    """faithfulness, plausibility (or truth) or stability; `other` for a metric unknown to this version of didact."""
     entry = metric_entry(metric)
     if entry is None:
         return "other"
@@ -163,72 +171,82 @@ def family_of(metric: str, heading: str) -> str:
 
 
 def metric_entry(metric: str) -> MetricEntry | None:
-    """What is registered under the name of a metric; None for one that this didact does not know."""
+    """The registry entry of a metric; None for one unknown to this version of didact."""
     try:
         return METRICS[parse_spec(metric).name]
     except DidactError:
         return None
 
 
-# -- in words --------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------------------------
 
 
 def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
-    """What the headline adds about faithfulness; docs/compare.md states the rule."""
-    chance = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
-    if all(2 * worse > known for worse, known in chance):
+    """The part of the headline about faithfulness, or "". docs/compare.md states the rule."""
+    counts = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
+    if all(2 * not_better > tested for not_better, tested in counts):
         return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
     better = [more_faithful(run, name) for name in tied]
-    ahead = [name for name in better[0] if all(name in own for own in better)]
+    ahead = [name for name in better[0] if all(name in names for names in better)]
     return f"; {quoted(ahead)} {'is' if len(ahead) == 1 else 'are'} clearly more faithful" if ahead else ""
 
 
 def other_measures_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """What faithfulness and the other measures say about the methods of a headline."""
-    said = []
+    """Sentences about the methods of a headline by faithfulness and the other measures."""
+    texts = []
     for name in tied:
-        worse, known = no_better_than_random(run, name, FAITHFULNESS)
-        if worse * 2 > known:
-            said.append(f"By faithfulness “{name}” is no better than random marks ({worse} of {known} metrics).")
+        not_better, tested = no_better_than_random(run, name, FAITHFULNESS)
+        if not_better * 2 > tested:
+            texts.append(f"By faithfulness “{name}” is no better than random marks ({not_better} of {tested} metrics).")
         if better := more_faithful(run, name):
-            said.append(f"{quoted(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
-    return (*said, *leading_texts(run, tied))
+            texts.append(f"{quoted(better)} {'is' if len(better) == 1 else 'are'} clearly more faithful than “{name}”.")
+    return (*texts, *leading_texts(run, tied))
 
 
 def leading_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """Which methods lead by the other measures, and whether they are those that teach."""
-    found = leaders(run)
-    if not found:
+    """Sentences about the leaders by the other measures, and whether the same methods teach best."""
+    family_leaders = leaders(run)
+    if not family_leaders:
         return ()
     if not tied:
         start = "Other measures need no students"
-    elif all(leader.names == tuple(tied[:1]) for leader in found):
+    elif all(leader.names == tuple(tied[:1]) for leader in family_leaders):
         start = "Other measures point the same way"
-    elif len(tied) > 1 and (also := [one for one in found if len(one.names) == 1 and one.names[0] in tied]):
-        return (*_also(also), *_rest(one for one in found if one not in also))
+    elif len(tied) > 1 and (
+        tied_leaders := [
+            family_leader
+            for family_leader in family_leaders
+            if len(family_leader.names) == 1 and family_leader.names[0] in tied
+        ]
+    ):
+        return (
+            *_tied_texts(tied_leaders),
+            *_remaining_texts(family_leader for family_leader in family_leaders if family_leader not in tied_leaders),
+        )
     else:
         start = "Teaching is one measure. By others"
-    return (f"{start}: {'; '.join(one.text for one in found)}.",)
+    return (f"{start}: {'; '.join(family_leader.text for family_leader in family_leaders)}.",)
 
 
-def _also(found: Sequence[Leader]) -> list[str]:
-    """Of methods that are tied in teaching, those that lead elsewhere."""
+def _tied_texts(tied_leaders: Sequence[Leader]) -> list[str]:
+    """Sentences about methods that are tied in teaching and lead by another measure."""
     by_name: dict[str, list[Leader]] = {}
-    for one in found:
-        by_name.setdefault(one.names[0], []).append(one)
+    for leader in tied_leaders:
+        by_name.setdefault(leader.names[0], []).append(leader)
     return [
-        f"Of those tied, “{name}” also leads in {join_names([f'{one.family} ({one.scope})' for one in own])}."
-        for name, own in by_name.items()
+        f"Of those tied, “{name}” also leads in "
+        f"{join_names([f'{leader.family} ({leader.scope})' for leader in leads])}."
+        for name, leads in by_name.items()
     ]
 
 
-def _rest(found: Iterable[Leader]) -> list[str]:
-    texts = [one.text for one in found]
+def _remaining_texts(remaining_leaders: Iterable[Leader]) -> list[str]:
+    texts = [leader.text for leader in remaining_leaders]
     return [f"By other measures: {'; '.join(texts)}."] if texts else []
 
 
 def quoted(names: Sequence[str]) -> str:
-    """The names in quotation marks; of many, the first and how many more."""
+    """The names in quotation marks; of many names, the first four and the number of the others."""
     marked = [f"“{name}”" for name in names]
     more = len(marked) - _NAMED
     return join_names([*marked[:_NAMED], f"{more} more"]) if more > 1 else join_names(marked)

@@ -1,4 +1,4 @@
-"""What ratings amount to: means of methods, cleared of who rated and of what, with intervals and their order."""
+"""Analysis of ratings: means of methods, adjusted for people and items, with intervals and their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,91 +16,104 @@ from didact.study.design import Design
 from didact.study.findings import Findings, Settings
 from didact.study.summary_text import order_text
 
-_BOTH: Final = "people and items"
-_ONE: Final = "people"
-_NONE: Final = "nothing"
+_PEOPLE_AND_ITEMS: Final = "people and items"
+_PEOPLE: Final = "people"
+_NOTHING: Final = "nothing"
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Means of methods, what each answer adds to them, and what they are cleared of."""
+    """Means of methods, the influence of each answer on them, and the effects that were removed."""
 
     values: Float[np.ndarray, " method"]
     influence: Float[np.ndarray, "answer method"]
-    cleared: str
+    removed_effects: str
 
 
 def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
-    """What ratings say."""
+    """The findings of a rating study."""
     names = [method for method in design.methods if any(answer.shown[0] == method for answer in answers)]
     ratings = np.array([float(answer.rating or 0) for answer in answers])
-    method = np.array([names.index(answer.shown[0]) for answer in answers])
+    method_index = np.array([names.index(answer.shown[0]) for answer in answers])
     cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
-    means = adjusted_means(ratings, method, len(names), cells)
+    means = adjusted_means(ratings, method_index, len(names), cells)
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
-    # The means are all but linear in the answers, so their replicates are taken from the influences.
+    # The means are almost linear in the answers, so the influences give their bootstrap replicates.
     draws = means.values + (weights - weights.mean(1, keepdims=True)) @ means.influence
-    found = contrasts(Estimates(names, means.values, draws, means.influence, cells), level=settings.level)
+    comparison = contrasts(Estimates(names, means.values, draws, means.influence, cells), level=settings.level)
     rows = []
     for index in range(len(names)):
-        own = ratings[method == index]
-        counts = [int((own == point).sum()) for point in range(1, design.points + 1)]
+        method_ratings = ratings[method_index == index]
+        counts = [int((method_ratings == point).sum()) for point in range(1, design.points + 1)]
         rows.append(
-            MethodEstimate(**found.method(index), raw_mean=float(own.mean()), ratings=len(own), counts=tuple(counts))
+            MethodEstimate(
+                **comparison.method_fields(index),
+                raw_mean=float(method_ratings.mean()),
+                ratings=len(method_ratings),
+                counts=tuple(counts),
+            )
         )
     return Findings(
         measure=f"mean rating, 1 to {design.points}",
-        headline=order_text(found, cells, what="rate higher", noun="explanations"),
+        headline=order_text(comparison, cells, verb="rate higher", noun="explanations"),
         methods=rows,
-        contrasts=found,
-        pairs=found.pair_rows(),
+        contrasts=comparison,
+        pairs=comparison.pair_rows(),
         agreement=_agreement(answers),
         notes=[*_notes(design, names, means, ratings)],
-        more={"points": design.points, "cleared_of": means.cleared},
+        more={"points": design.points, "cleared_of": means.removed_effects},
     )
 
 
 def adjusted_means(
     ratings: Float[np.ndarray, " answer"], method: Int[np.ndarray, " answer"], methods: int, cells: CrossedAnswers
 ) -> Means:
-    """Means as if everybody had rated every method of every item: least squares with an effect of each person and item.
+    """Means as if everyone had rated every method of every item: least squares with effects of people and items.
 
-    Where answers are too few for that, effects of people alone are taken out, or nothing.
+    With too few answers for that, only effects of people are removed, or nothing.
     """
     dummies = (method[:, None] == np.arange(methods)).astype(np.float64)
-    for cleared, effects in ((_BOTH, [cells.person, cells.item]), (_ONE, [cells.person]), (_NONE, [])):
-        parts, free = remove_effects(np.column_stack([ratings, dummies]), effects)
-        left, columns = parts[:, 0], parts[:, 1:]
-        free -= methods - 1
-        if cleared == _NONE or (free >= methods and np.linalg.matrix_rank(columns, tol=1e-6) == methods - 1):
+    for removed_effects, effects in (
+        (_PEOPLE_AND_ITEMS, [cells.person, cells.item]),
+        (_PEOPLE, [cells.person]),
+        (_NOTHING, []),
+    ):
+        projected, degrees_of_freedom = remove_effects(np.column_stack([ratings, dummies]), effects)
+        outcome, columns = projected[:, 0], projected[:, 1:]
+        degrees_of_freedom -= methods - 1
+        if removed_effects == _NOTHING or (
+            degrees_of_freedom >= methods and np.linalg.matrix_rank(columns, tol=1e-6) == methods - 1
+        ):
             break
     inverse = np.linalg.pinv(columns.T @ columns, rcond=1e-9)
-    effect = inverse @ columns.T @ left
+    effect = inverse @ columns.T @ outcome
     effect -= effect.mean()
-    residual = left - columns @ effect
-    # Least squares makes residuals smaller than errors; this restores their size on average.
-    scale = np.sqrt(len(ratings) / free) if free > 0 else 0.0
+    residual = outcome - columns @ effect
+    # Least-squares residuals are smaller than the errors; this restores their mean size.
+    scale = np.sqrt(len(ratings) / degrees_of_freedom) if degrees_of_freedom > 0 else 0.0
     influence = scale * (residual[:, None] * columns) @ inverse
     influence -= influence.mean(1, keepdims=True)
     rest = ratings - effect[method]
     centre = rest.mean()
-    return Means(centre + effect, influence + ((rest - centre) / len(ratings))[:, None], cleared)
+    return Means(centre + effect, influence + ((rest - centre) / len(ratings))[:, None], removed_effects)
 
 
 def _notes(design: Design, names: Sequence[str], means: Means, ratings: Float[np.ndarray, " answer"]) -> list[str]:
-    said = []
-    unseen = [name for name in design.methods if name not in names]
-    if unseen:
-        said.append(f"Nobody rated {', '.join(unseen)} yet.")
-    if means.cleared != _BOTH:
-        said.append(f"The answers are too few to take out effects of people and items; taken out: {means.cleared}.")
+    notes = []
+    unrated = [name for name in design.methods if name not in names]
+    if unrated:
+        notes.append(f"No one has rated {', '.join(unrated)} yet.")
+    if means.removed_effects != _PEOPLE_AND_ITEMS:
+        notes.append(
+            f"There are too few answers to remove the effects of people and items; removed: {means.removed_effects}."
+        )
     if np.ptp(ratings) == 0:
-        said.append("All ratings are the same: there are no intervals.")
-    return said
+        notes.append("All ratings are the same: there are no intervals.")
+    return notes
 
 
 def _agreement(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Krippendorff's α over what two people rated both: the same method of the same item."""
+    """Krippendorff's α over explanations that at least two people rated."""
     people = sorted({answer.person for answer in answers})
     units = sorted({(answer.item, answer.shown[0]) for answer in answers})
     table = np.full((len(people), len(units)), np.nan)

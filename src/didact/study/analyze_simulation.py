@@ -1,4 +1,4 @@
-"""What a simulation amounts to: how well each cohort foresees the model, and whether explanations made a difference."""
+"""Analysis of simulation studies: how well each cohort predicts the model, and whether explanations help."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,67 +23,69 @@ from didact.study.summary_text import count_text
 
 
 def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
-    """What a simulation says. A person is right who says what the model says."""
+    """The findings of a simulation study. A person is right if their answer is the model's answer."""
     tests = [answer for answer in answers if answer.phase == "test"]
     if not tests:
         raise OptionError(
-            "Nobody has come to the test phase yet, so there is nothing to analyse: wait until somebody is through."
+            "No one has reached the test phase yet, so there is nothing to analyse. Wait until someone has finished."
         )
     names = [cohort for cohort in design.cohorts if any(answer.cohort == cohort for answer in tests)]
-    right, alpha = _rights(design, tests), 1 - settings.level
-    found = _compared(tests, right, names, settings)
-    p_values = _tests(tests, right, names, alpha=alpha, seed=settings.seed)
-    is_confirmed = {pair: _is_small(test["p_holm"], alpha) for pair, test in p_values.items()}
-    # A claim needs both: the interval of all pairs at once, and the test.
+    is_correct, alpha = _correct(design, tests), 1 - settings.level
+    comparison = _compare_cohorts(tests, is_correct, names, settings)
+    p_values = _test_pairs(tests, is_correct, names, alpha=alpha, seed=settings.seed)
+    is_confirmed = {pair: _is_significant(test["p_holm"], alpha) for pair, test in p_values.items()}
+    # A claim needs both the simultaneous interval and the test.
     unconfirmed = [
-        place
-        for place, (first, second) in enumerate(found.pairs)
-        if not is_confirmed[frozenset((found.names[first], found.names[second]))]
+        pair_index
+        for pair_index, (first, second) in enumerate(comparison.pairs)
+        if not is_confirmed[frozenset((comparison.names[first], comparison.names[second]))]
     ]
-    found = replace(found, unconfirmed=frozenset(unconfirmed))
-    pairs = [TestedPair(**pair, **p_values[frozenset((pair.better, pair.worse))]) for pair in found.pair_rows()]
-    rows = [_cohort(design, answers, found, index) for index in range(len(names))]
+    comparison = replace(comparison, unconfirmed=frozenset(unconfirmed))
+    pairs = [TestedPair(**pair, **p_values[frozenset((pair.better, pair.worse))]) for pair in comparison.pair_rows()]
+    rows = [_cohort(design, answers, comparison, index) for index in range(len(names))]
     return Findings(
-        measure="share of the model's answers that people foresee",
-        headline=_headline(found, pairs, found.cells),
+        measure="share of the model's answers that people predict",
+        headline=_headline(comparison, pairs, comparison.cells),
         methods=rows,
-        contrasts=found,
+        contrasts=comparison,
         pairs=pairs,
         agreement=_agreement(tests, names),
-        notes=[*_notes(design, names, tests, right), *_contradictions(pairs, alpha=alpha)],
+        notes=[*_notes(design, names, tests, is_correct), *_disagreement_notes(pairs, alpha=alpha)],
     )
 
 
-def _rights(design: Design, answers: Sequence[Answer]) -> Float[np.ndarray, " answer"]:
-    """1 where a person says what the model says, else 0."""
+def _correct(design: Design, answers: Sequence[Answer]) -> Float[np.ndarray, " answer"]:
+    """1 if a person's answer is the model's answer, else 0."""
     predictions = {item.id: item.prediction for item in design.items}
     return np.array([float(answer.choice == predictions[answer.item]) for answer in answers])
 
 
-def _compared(
-    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], names: Sequence[str], settings: Settings
+def _compare_cohorts(
+    tests: Sequence[Answer], is_correct: Float[np.ndarray, " answer"], names: Sequence[str], settings: Settings
 ) -> Contrasts:
-    """The share of right answers of each cohort, and how sure their differences are."""
+    """The share of right answers of each cohort, and their differences with intervals."""
     cells = CrossedAnswers.of(*([getattr(answer, name) for answer in tests] for name in ("person", "item", "cohort")))
-    member = np.array([[float(answer.cohort == name) for name in names] for answer in tests])
-    counts = member.sum(0)
-    values = (right @ member) / counts
-    influence = member * (right[:, None] - values) / counts
+    is_member = np.array([[float(answer.cohort == name) for name in names] for answer in tests])
+    counts = is_member.sum(0)
+    values = (is_correct @ is_member) / counts
+    influence = is_member * (is_correct[:, None] - values) / counts
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
-    drawn = weights @ member
-    draws = np.where(drawn > 0, (weights * right) @ member / np.where(drawn > 0, drawn, 1), values)
+    weight_sums = weights @ is_member
+    draws = np.where(
+        weight_sums > 0, (weights * is_correct) @ is_member / np.where(weight_sums > 0, weight_sums, 1), values
+    )
     return contrasts(Estimates(names, values, draws, influence, cells), level=settings.level)
 
 
-def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: int) -> MethodEstimate:
-    name = found.names[index]
+def _cohort(design: Design, answers: Sequence[Answer], comparison: Contrasts, index: int) -> MethodEstimate:
+    name = comparison.names[index]
     members = [answer for answer in answers if answer.cohort == name]
-    rights = list(zip(members, _rights(design, members).tolist(), strict=True))
-    tests = [(answer, is_right) for answer, is_right in rights if answer.phase == "test"]
+    graded = list(zip(members, _correct(design, members).tolist(), strict=True))
+    tests = [(answer, is_right) for answer, is_right in graded if answer.phase == "test"]
     errors = {item.id: item.is_error for item in design.items}
     people = sorted({answer.person for answer, _ in tests})
     shares = {person: _mean([right for answer, right in tests if answer.person == person]) for person in people}
-    row = found.method(index)
+    row = comparison.method_fields(index)
     return MethodEstimate(
         **row | {"low": float(np.clip(row["low"], 0, 1)), "high": float(np.clip(row["high"], 0, 1))},
         is_control=name == CONTROL,
@@ -91,48 +93,59 @@ def _cohort(design: Design, answers: Sequence[Answer], found: Contrasts, index: 
         answers=len(tests),
         where_right=_mean([right for answer, right in tests if errors[answer.item] is False]),
         where_wrong=_mean([right for answer, right in tests if errors[answer.item] is True]),
-        learning=_mean([right for answer, right in rights if answer.phase == "learning"]),
+        learning=_mean([right for answer, right in graded if answer.phase == "learning"]),
         by_person=shares,
     )
 
 
-def _tests(
-    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], names: Sequence[str], *, alpha: float, seed: int
+def _test_pairs(
+    tests: Sequence[Answer], is_correct: Float[np.ndarray, " answer"], names: Sequence[str], *, alpha: float, seed: int
 ) -> dict[frozenset[str], dict[str, Any]]:
-    """A permutation test of every pair of cohorts. Holm's correction is over cohorts against the control, and apart
-    from these over pairs of methods."""
-    found: dict[frozenset[str], dict[str, Any]] = {}
+    """A permutation test for every pair of cohorts.
+
+    Pairs with the control and pairs of methods are separate families for Holm's correction.
+    """
+    results_by_pair: dict[frozenset[str], dict[str, Any]] = {}
     pairs = list(combinations(names, 2))
     for is_control in (True, False):
         family = [pair for pair in pairs if (CONTROL in pair) is is_control]
-        results = [_test(tests, right, *pair, level=alpha, seed=seed) for pair in family]
+        results = [_test(tests, is_correct, *pair, level=alpha, seed=seed) for pair in family]
         for pair, test, p in zip(family, results, holm([result.p for result in results]), strict=True):
-            found[frozenset(pair)] = {"p": test.p, "p_holm": p, "p_reason": test.reason, "with_control": is_control}
-    return found
+            results_by_pair[frozenset(pair)] = {
+                "p": test.p,
+                "p_holm": p,
+                "p_reason": test.reason,
+                "with_control": is_control,
+            }
+    return results_by_pair
 
 
-def _is_small(p: float | None, alpha: float) -> bool:
+def _is_significant(p: float | None, alpha: float) -> bool:
     return p is not None and p < alpha
 
 
-def _contradictions(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
-    """A note where interval and test disagree, so that nobody reads a claim into one of the two."""
-    split = [pair for pair in pairs if ((pair.sure_low or 0.0) > 0) is not _is_small(pair.p_holm, alpha)]
-    names = [f"{pair.better} and {pair.worse}" for pair in split]
+def _disagreement_notes(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
+    """A note on pairs where interval and test disagree, so that readers do not take one of them for a claim."""
+    contradictory = [pair for pair in pairs if ((pair.sure_low or 0.0) > 0) is not _is_significant(pair.p_holm, alpha)]
+    names = [f"{pair.better} and {pair.worse}" for pair in contradictory]
     if not names:
         return []
-    return [
-        f"Interval and test do not agree about {join_names(names)}; a difference is claimed only where both show it."
-    ]
+    return [f"Interval and test disagree about {join_names(names)}; a difference is claimed only if both show it."]
 
 
 def _test(
-    tests: Sequence[Answer], right: Float[np.ndarray, " answer"], first: str, second: str, *, level: float, seed: int
+    tests: Sequence[Answer],
+    is_correct: Float[np.ndarray, " answer"],
+    first: str,
+    second: str,
+    *,
+    level: float,
+    seed: int,
 ) -> PermutationResult:
     people = sorted({(answer.person, answer.cohort) for answer in tests if answer.cohort in (first, second)})
     masks = [np.array([answer.person == person for answer in tests]) for person, _ in people]
     return permutation_test(
-        np.array([right[mask].sum() for mask in masks]),
+        np.array([is_correct[mask].sum() for mask in masks]),
         np.array([float(mask.sum()) for mask in masks]),
         np.array([float(cohort == first) for _, cohort in people]),
         level=level,
@@ -140,23 +153,23 @@ def _test(
     )
 
 
-def _headline(found: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswers) -> str:
-    """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
-    cohorts = count_text(len(found.names), "cohort", "cohorts")
+def _headline(comparison: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswers) -> str:
+    """Claims against the control: the simultaneous interval excludes 0 and the test confirms it."""
+    cohorts = count_text(len(comparison.names), "cohort", "cohorts")
     who = f"{count_text(cells.people, 'person', 'people')} in {cohorts}"
     control = [pair for pair in pairs if pair.with_control]
     if not control:
-        missing = "but the control" if CONTROL in found.names else "of the control"
-        return f"{who}: nobody {missing} answered, so it cannot be told what explanations add."
-    sure = [pair for pair in control if pair.is_sure]
-    helped = [f"{pair.better} ({100 * pair.difference:+.0f} points)" for pair in sure if pair.worse == CONTROL]
-    harmed = [f"{pair.worse} ({-100 * pair.difference:+.0f} points)" for pair in sure if pair.better == CONTROL]
+        missing = "but the control" if CONTROL in comparison.names else "of the control"
+        return f"{who}: no one {missing} answered, so the effect of explanations is unknown."
+    claimed = [pair for pair in control if pair.is_sure]
+    helped = [f"{pair.better} ({100 * pair.difference:+.0f} points)" for pair in claimed if pair.worse == CONTROL]
+    harmed = [f"{pair.worse} ({-100 * pair.difference:+.0f} points)" for pair in claimed if pair.better == CONTROL]
     claims = []
     if helped:
-        claims.append(f"people who saw {join_names(helped)} foresee the model better than people who saw none")
+        claims.append(f"people who saw {join_names(helped)} predict the model better than people who saw none")
     if harmed:
-        claims.append(f"people who saw {join_names(harmed)} foresee it worse")
-    return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people foresee the model'}."
+        claims.append(f"people who saw {join_names(harmed)} predict it worse")
+    return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people predict the model'}."
 
 
 def _agreement(tests: Sequence[Answer], names: Sequence[str]) -> dict[str, Any]:
@@ -164,32 +177,30 @@ def _agreement(tests: Sequence[Answer], names: Sequence[str]) -> dict[str, Any]:
     items, classes = sorted({answer.item for answer in tests}), sorted({str(answer.choice) for answer in tests})
     table = np.full((len(people), len(items)), np.nan)
     for answer in tests:
-        place = people.index((answer.person, answer.cohort)), items.index(answer.item)
-        table[place] = float(classes.index(str(answer.choice)))
+        cell = people.index((answer.person, answer.cohort)), items.index(answer.item)
+        table[cell] = float(classes.index(str(answer.choice)))
     by_cohort = {
         name: krippendorff_alpha(table[[cohort == name for _, cohort in people]], metric="nominal") for name in names
     }
     return {
         "alpha": krippendorff_alpha(table, metric="nominal"), "alpha_metric": "nominal", "by_cohort": by_cohort,
-        "reason": "" if len(people) > 1 else "one person alone agrees with nobody",
+        "reason": "" if len(people) > 1 else "agreement needs at least two people",
     }  # fmt: skip
 
 
 def _notes(
-    design: Design, names: Sequence[str], tests: Sequence[Answer], right: Float[np.ndarray, " answer"]
+    design: Design, names: Sequence[str], tests: Sequence[Answer], is_correct: Float[np.ndarray, " answer"]
 ) -> list[str]:
-    said = []
+    notes = []
     missing = [name for name in design.cohorts if name not in names]
     if missing:
-        said.append(f"Nobody of {', '.join(missing)} has come to the test phase yet.")
-    if right.min() == right.max():
-        said.append("All answers are right or all are wrong: there are no intervals.")
+        notes.append(f"No one of {', '.join(missing)} has reached the test phase yet.")
+    if is_correct.min() == is_correct.max():
+        notes.append("All answers are right or all are wrong: there are no intervals.")
     unknown = {item.id for item in design.items if item.is_error is None}
-    if any(one.item in unknown for one in tests):
-        said.append(
-            "Of some items the right answer is not known; they count, but not in the split by the model's errors."
-        )
-    return said
+    if any(answer.item in unknown for answer in tests):
+        notes.append("Some items have no known right answer. They count, except in the split by the model's errors.")
+    return notes
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -117,17 +117,17 @@ class LogLimit(logging.Filter):
 
     def __init__(self, most: int = 20) -> None:
         super().__init__()
-        self.most, self._began = most, time.monotonic()
+        self.most, self._window_start = most, time.monotonic()
         self._counts: Counter[tuple[str, int]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
-        if now - self._began >= 60.0:
+        if now - self._window_start >= 60.0:
             dropped = sum(max(0, count - self.most) for count in self._counts.values())
             if dropped:
                 record.msg, record.args = f"({dropped} messages left out before) {record.getMessage()}", ()
             self._counts.clear()
-            self._began = now
+            self._window_start = now
         key = (record.name, record.levelno)
         self._counts[key] += 1
         return self._counts[key] <= self.most

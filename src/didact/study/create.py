@@ -1,4 +1,4 @@
-"""A new study: rows are chosen, what is shown is frozen, people are invited."""
+"""Create a study: choose rows, freeze what people see, invite people."""
 
 import logging
 from collections import Counter
@@ -18,7 +18,7 @@ from didact.study.design import QUESTIONS, Design, Item
 from didact.study.example import example_for
 from didact.study.item_sampling import sample_items, sample_simulation_items
 from didact.study.links import INVITES, invitations, invitations_csv
-from didact.study.stimuli import Stimuli, frozen
+from didact.study.stimuli import Stimuli, freeze_stimulus
 
 if TYPE_CHECKING:
     from didact.core.dataset import Dataset
@@ -32,7 +32,7 @@ CONSENT: Final = (
     "Taking part is voluntary. You can stop at any time, without giving a reason.",
     "We store your answers and how long each page was open, under a code and without your name. "
     "They are used for research and may be published in this form.",
-    "You can ask for your answers to be deleted; tell us your code name, which the overview shows.",
+    "You can ask us to delete your answers; send us your code name, which the overview shows.",
 )
 
 
@@ -43,15 +43,22 @@ def new_study(
     classes: Sequence[str] | None = None,
     **fields: Unpack[StudyFields],
 ) -> Path:
-    """Write the folder of a study about how people judge `explanations`: one set for each method, of the same rows.
+    """Write the folder of a study of how people judge explanations, and return its path.
 
-    `fields` are those of `StudyOptions`; `out` is required. `annotators` are the people who are invited; in a
-    simulation so many for each method and for the control `none`. Of a simulation's `items` two thirds are to learn
-    from (`learn`), and a share `errors` of all are rows that the model has wrong. Colours tell for from against
-    (`signs`) only if every method does: else colours would tell the methods apart. `about` tells participants what the
-    model does; by default its task and classes. `url` is where the study will be served, for the links. Labels are
-    matched to the model's classes by name; `classes` names the data's classes in the model's order, where the names
-    differ.
+    Args:
+        explanations: One set per method, for the same rows and answers of one model.
+        data: The data with these rows. Labels are matched to the model's classes by name.
+        classes: The data's classes in the model's order, if the names differ.
+        **fields: The fields of `StudyOptions`; `out` is required. `annotators` is the number of people to invite; in a
+            simulation, that many for each method and for the control `none`. In a simulation, two thirds of the `items`
+            are to learn from (`learn`), and a share `errors` of all items are rows that the model has wrong. `signs`
+            sets whether colours distinguish for from against; by default they do only if every method has signs,
+            because the colours would otherwise reveal the method. `about` is the sentence about the model that
+            participants read, by default its task and classes. `url` is the address of the study, for the links.
+
+    Raises:
+        OptionError: An option does not fit, or `out` exists.
+        DataError: The explanations do not fit the data or one another.
     """
     return create_study(explanations, data, StudyOptions.of(fields), classes)
 
@@ -59,16 +66,16 @@ def new_study(
 def create_study(
     explanations: "Sequence[Explanations]", data: "Dataset", config: StudyOptions, classes: Sequence[str] | None = None
 ) -> Path:
-    """The same for options that were checked: choose rows, write what is shown, invite people."""
+    """As `new_study`, with validated options: choose rows, write what people see, invite people."""
     if config.out.exists():
         raise OptionError(f"{config.out} exists already, and might hold people's answers. Choose another folder.")
     check_new_folder(config.out)
     methods = _by_method(explanations, config.kind)
-    rows = _rows(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
-    candidates = _candidates(methods, rows, data.classes)
+    rows = _rows_by_id(data, next(iter(methods.values())).classes, classes, required=config.kind == "simulation")
+    candidates = _candidate_items(methods, rows, data.classes)
     design = _design(config, methods, data, candidates)
     with atomic_folder(config.out) as draft:
-        draft.chmod(0o700)  # people's answers are nobody else's
+        draft.chmod(0o700)  # only the owner may read people's answers
         design.save(draft)
         _freeze(design, methods, rows, data, draft)
         _invite(design, config, draft)
@@ -78,10 +85,10 @@ def create_study(
 def _design(
     config: StudyOptions, methods: "Mapping[str, Explanations]", data: "Dataset", candidates: Sequence[Item]
 ) -> Design:
-    """The study that is asked about some of the candidates."""
+    """The design of the study, with items drawn from the candidates."""
     first = next(iter(methods.values()))
     classes = first.classes or data.classes
-    is_signed = all(maps.kind == "signed" for maps in methods.values())
+    is_signed = all(explanation_set.kind == "signed" for explanation_set in methods.values())
     return Design(
         **config.pick("kind", "seed", "points", "pause", "contact"),
         title=config.title or TITLE,
@@ -89,7 +96,7 @@ def _design(
         task=first.task,
         classes=tuple(classes or ()),
         methods=tuple(methods),
-        items=tuple(_sampled(config, first, candidates)),
+        items=tuple(_sample(config, first, candidates)),
         people=config.annotators,
         signs=config.signs == "show" or (config.signs == "auto" and is_signed),
         consent=config.consent or CONSENT,
@@ -97,14 +104,17 @@ def _design(
         facts={
             "data": data.name,
             "teacher": first.teacher,
-            "methods": {name: {"kind": maps.kind, "options": dict(maps.options)} for name, maps in methods.items()},
+            "methods": {
+                name: {"kind": explanation_set.kind, "options": dict(explanation_set.options)}
+                for name, explanation_set in methods.items()
+            },
             "candidates": len(candidates),
             "url": config.url,
         },
     )
 
 
-def _sampled(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
+def _sample(config: StudyOptions, first: "Explanations", candidates: Sequence[Item]) -> list[Item]:
     if config.kind != "simulation":
         return sample_items(candidates, count=config.items, seed=config.seed)
     _check_simulation(first, candidates)
@@ -120,32 +130,34 @@ def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
 
 
 def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
-    """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
+    """The sets by method name, with options where names repeat. Raises if they cannot form a study."""
     from didact.results.views import method_labels
 
     if not explanations:
-        raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")
-    tasks = {maps.task for maps in explanations}
+        raise OptionError("A study needs explanations: give at least one file (didact explain … --out FILE).")
+    tasks = {explanation_set.task for explanation_set in explanations}
     if len(tasks) > 1:
         raise ShapeError(f"The explanations are of different tasks ({', '.join(sorted(tasks))}). A study has one.")
     names = method_labels(explanations)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise OptionError(f"The same method is given twice: {', '.join(twice)}. People would rank it against itself.")
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise OptionError(
+            f"The same method is given twice: {', '.join(duplicates)}. People would rank it against itself."
+        )
     if "none" in names:
         raise OptionError("A method is called 'none', which is the name of the control. Rename it (method=…).")
     if kind == "ranking" and not 2 <= len(names) <= MAX_RANKED_METHODS:
         raise OptionError(
             f"A ranking orders 2 to {MAX_RANKED_METHODS} methods on a page, and {len(names)} "
-            f"{'was' if len(names) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
+            f"{'was' if len(names) == 1 else 'were'} given. Give others, or use --kind rating."
         )
     return dict(zip(names, explanations, strict=True))
 
 
-def _rows(
+def _rows_by_id(
     data: "Dataset", model: tuple[str, ...] | None, classes: Sequence[str] | None, *, required: bool
 ) -> "dict[str, Row]":
-    """Rows by id, with labels as indices of the model's classes. Labels that do not fit count only in a simulation."""
+    """Rows by id, with labels as indices of the model's classes. Labels that do not fit raise if `required`."""
     from didact.core.classes import align_rows
     from didact.core.dataset import Split
 
@@ -154,30 +166,35 @@ def _rows(
     )
     if note is not None:
         _LOG.warning(note)
-    found: dict[str, Row] = {}
+    rows_by_id: dict[str, Row] = {}
     for row in aligned:
-        found.setdefault(row.id, row)
-    return found
+        rows_by_id.setdefault(row.id, row)
+    return rows_by_id
 
 
-def _candidates(
+def _candidate_items(
     methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
 ) -> list[Item]:
-    """The different rows that every method explains, with the model's answer; all must explain the same answer."""
-    places = {name: _places(maps) for name, maps in methods.items()}
+    """Items for the distinct rows that every method explains. Raises if methods explain different answers."""
+    indices_by_method = {name: _row_indices(explanation_set) for name, explanation_set in methods.items()}
     first = next(iter(methods.values()))
-    shared = [id for id in first.ids if all(id in indices for indices in places.values())]
+    shared = [id for id in first.ids if all(id in index_by_id for index_by_id in indices_by_method.values())]
     if not shared:
-        sizes = ", ".join(f"{name}: {len(maps)}" for name, maps in methods.items())
+        sizes = ", ".join(f"{name}: {len(explanation_set)}" for name, explanation_set in methods.items())
         raise DataError(f"No row is explained by every method ({sizes} rows). Explain the same rows with each.")
-    first_places = next(iter(places.values()))
+    first_index_by_id = next(iter(indices_by_method.values()))
     faults: list[str] = []
     items: dict[bytes, Item] = {}  # by content
     for id in shared:
-        answers = {name: _facts(maps, places[name][id]) for name, maps in methods.items()}
-        row, index = rows.get(id), first_places[id]
+        answers = {
+            name: _explained_answer(explanation_set, indices_by_method[name][id])
+            for name, explanation_set in methods.items()
+        }
+        row, index = rows.get(id), first_index_by_id[id]
         if len(set(answers.values())) > 1:
-            faults.append(f"row {id!r}: {'; '.join(f'{name} explains {what}' for name, what in answers.items())}")
+            faults.append(
+                f"row {id!r}: {'; '.join(f'{name} explains {explained}' for name, explained in answers.items())}"
+            )
         elif row is None or row.texts != first.texts[index]:
             faults.append(f"row {id!r}: the data have {'no such row' if row is None else 'another text'}")
         elif row.content not in items:
@@ -187,16 +204,16 @@ def _candidates(
     return list(items.values())
 
 
-def _places(maps: "Explanations") -> dict[str, int]:
-    return {id: index for index, id in enumerate(maps.ids)}
+def _row_indices(explanation_set: "Explanations") -> dict[str, int]:
+    return {id: index for index, id in enumerate(explanation_set.ids)}
 
 
-def _facts(maps: "Explanations", index: int) -> str:
-    return f"{maps.targets[index]!r} where the model says {maps.predictions[index]!r}"
+def _explained_answer(explanation_set: "Explanations", index: int) -> str:
+    return f"{explanation_set.targets[index]!r} where the model says {explanation_set.predictions[index]!r}"
 
 
 def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
-    """The right answer in the model's words."""
+    """The right answer as a class name of the model."""
     if not isinstance(row.label, int) or isinstance(row.label, bool):
         return None
     return classes[row.label] if classes is not None and row.label < len(classes) else None
@@ -205,33 +222,33 @@ def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
 def _check_simulation(first: "Explanations", candidates: Sequence[Item]) -> None:
     if first.classes is None:
         raise OptionError(
-            f"A simulation study asks people which class the model chooses, and a model of task {first.task!r} has "
-            "none. Use a ranking or a rating."
+            f"A simulation study asks people which class the model chooses, but a model of task {first.task!r} "
+            "has no classes. Use a ranking or a rating."
         )
-    strange = sorted({item.prediction for item in candidates} - set(first.classes))
-    if strange:
-        raise DataError(f"The model's answers {', '.join(map(repr, strange[:5]))} are none of its classes.")
+    unknown = sorted({item.prediction for item in candidates} - set(first.classes))
+    if unknown:
+        raise DataError(f"The model's answers {', '.join(map(repr, unknown[:5]))} are not among its classes.")
 
 
 def _freeze(
     design: Design, methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
 ) -> None:
-    """Write what people see."""
-    shown = {}
-    for name, maps in methods.items():
-        places = _places(maps)
-        picked = maps.select([places[item.id] for item in design.items])
-        shown[name] = picked.words() if data.task.is_text else picked
+    """Write what people see: `stimuli.json` and pictures."""
+    shown_sets = {}
+    for name, explanation_set in methods.items():
+        index_by_id = _row_indices(explanation_set)
+        picked = explanation_set.select([index_by_id[item.id] for item in design.items])
+        shown_sets[name] = picked.words() if data.task.is_text else picked
     names = data.segments or data.task.segments
     items = {}
     for index, item in enumerate(design.items):
-        views = {name: maps[index] for name, maps in shown.items()}
-        items[item.id] = frozen(views, rows[item.id].image, names, folder, signs=design.signs)
+        views = {name: explanation_set[index] for name, explanation_set in shown_sets.items()}
+        items[item.id] = freeze_stimulus(views, rows[item.id].image, names, folder, signs=design.signs)
     Stimuli(items, example_for(design.task, folder)).save(folder)
 
 
 def study_summary(folder: Path, design: Design) -> dict[str, Any]:
-    """What `didact study new` tells: the study in numbers."""
+    """The summary that `didact study new` prints."""
     errors = Counter(item.is_error for item in design.items)
     return {
         "out": str(folder),

@@ -1,4 +1,4 @@
-"""Answers for others to analyse: one line for each method that was judged, by people's codes and not their names."""
+"""Export of answers: one row per judged method, with people's code names."""
 
 import json
 import math
@@ -20,24 +20,27 @@ COLUMNS: Final = (
 def export_rows(
     design: Design, answers: Sequence[Answer], names: Mapping[str, str | None] | None = None
 ) -> list[dict[str, Any]]:
-    """A ranking has one line for each of its methods; `place` is where it stood. `names` are added if given."""
+    """The rows to export. A ranking has one row per method; `place` is its position on the page.
+
+    `names` adds a column with people's names.
+    """
     items = {item.id: item for item in design.items}
-    found = []
+    rows = []
     for answer in answers:
         seconds = None if math.isnan(answer.seconds) else round(answer.seconds, 1)
         common = asdict(answer) | asdict(items[answer.item]) | {"phase": answer.phase, "seconds": seconds}
-        for place, method in enumerate(answer.shown or (None,), start=1):
+        for position, method in enumerate(answer.shown or (None,), start=1):
             rank = None if answer.ranks is None or method is None else answer.ranks[method]
-            line = {**common, "method": method, "place": None if method is None else place, "rank": rank}
-            line = {name: line[name] for name in COLUMNS}
-            found.append(line if names is None else {"name": names.get(answer.person), **line})
-    return found
+            row = {**common, "method": method, "place": None if method is None else position, "rank": rank}
+            row = {name: row[name] for name in COLUMNS}
+            rows.append(row if names is None else {"name": names.get(answer.person), **row})
+    return rows
 
 
 def export_answers(
     design: Design, answers: Sequence[Answer], kind: str, names: Mapping[str, str | None] | None = None
 ) -> bytes:
-    """The answers as a file of this kind: csv, json or parquet."""
+    """The answers as the content of a file: csv, json or parquet."""
     lines = export_rows(design, answers, names)
     columns = COLUMNS if names is None else ("name", *COLUMNS)
     if kind == "json":
@@ -51,9 +54,9 @@ def _parquet(lines: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> byte
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    whole, real, truth = pa.int64(), pa.float64(), pa.bool_()
-    types = {"step": whole, "place": whole, "rank": whole, "rating": whole, "seconds": real, "at": real}
-    types |= {"is_touched": truth, "is_synthetic": truth}
+    integer, floating, boolean = pa.int64(), pa.float64(), pa.bool_()
+    types = {"step": integer, "place": integer, "rank": integer, "rating": integer, "seconds": floating, "at": floating}
+    types |= {"is_touched": boolean, "is_synthetic": boolean}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in columns])
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(lines), schema=schema), sink)

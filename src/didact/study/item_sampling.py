@@ -1,4 +1,4 @@
-"""Which rows people are asked about: equally many of each answer of the model, and of its errors where they count."""
+"""Sampling of items, balanced over the model's answers and, in simulation studies, over its errors."""
 
 import hashlib
 from collections import Counter
@@ -12,98 +12,102 @@ PHASES = ("learning", "test")
 
 
 def sample_items(candidates: Sequence[Item], *, count: int, seed: int) -> list[Item]:
-    """`count` items, as evenly over the model's answers as there are rows, drawn by `seed` and their ids alone."""
+    """`count` items, as balanced over the model's answers as the rows allow. Depends on `seed` and ids only."""
     if count > len(candidates):
         raise OptionError(
-            f"{count} items were asked for, and only {len(candidates)} different rows are explained by every method. "
-            f"Ask for fewer (--items {len(candidates)}), or explain more rows."
+            f"{count} items were requested, but only {len(candidates)} distinct rows are explained by every method. "
+            f"Request fewer (--items {len(candidates)}), or explain more rows."
         )
-    return sorted(_evenly(candidates, count, seed), key=lambda item: _draw(item, seed))
+    return sorted(_balanced_sample(candidates, count, seed), key=lambda item: _draw_key(item, seed))
 
 
 def sample_simulation_items(
     candidates: Sequence[Item], *, count: int, learn: int, errors: float, seed: int
 ) -> list[Item]:
-    """`learn` items to learn from and the others to be tested with; in both a share `errors` that the model has wrong.
+    """`learn` items for learning and the others for the test. In each, the model has a share `errors` wrong.
 
     Errors are over-sampled, so that people cannot simulate the model by knowing the right answer (Pruthi et al. 2022,
     section 5.5).
     """
     if not 0 < learn < count:
-        raise OptionError(f"Of {count} items at least one is to learn from and one to be tested with, not {learn}.")
-    unknown = sum(item.is_error is None for item in candidates)
-    if unknown:
         raise OptionError(
-            f"A simulation study needs to know where the model is wrong, and {unknown} of {len(candidates)} rows have "
-            "no gold label. Give data that have labels."
+            f"Of {count} items, at least one must be to learn from and one for the test; got learn={learn}."
+        )
+    unlabelled = sum(item.is_error is None for item in candidates)
+    if unlabelled:
+        raise OptionError(
+            f"A simulation study needs to know where the model is wrong, and {unlabelled} of {len(candidates)} rows "
+            "have no gold label. Give data that have labels."
         )
     sizes = {"learning": learn, "test": count - learn}
-    wrong = _share(errors, sizes)
-    wanted = {True: wrong, False: {phase: size - wrong[phase] for phase, size in sizes.items()}}
-    found: list[Item] = []
+    error_counts = _error_counts(errors, sizes)
+    counts = {True: error_counts, False: {phase: size - error_counts[phase] for phase, size in sizes.items()}}
+    picked: list[Item] = []
     for is_error in (True, False):
         pool = [item for item in candidates if item.is_error is is_error]
-        _check_enough(pool, wanted[is_error], is_error=is_error, sizes=sizes)
-        taken = _evenly(pool, sum(wanted[is_error].values()), seed)
-        found += _in_phases(taken, wanted[is_error])
-    return sorted(found, key=lambda item: (item.phase, _draw(item, seed)))
+        _check_enough(pool, counts[is_error], is_error=is_error, sizes=sizes)
+        drawn = _balanced_sample(pool, sum(counts[is_error].values()), seed)
+        picked += _assign_phases(drawn, counts[is_error])
+    return sorted(picked, key=lambda item: (item.phase, _draw_key(item, seed)))
 
 
-def _share(errors: float, sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many errors each phase has."""
+def _error_counts(errors: float, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The number of model errors in each phase."""
     return {phase: round(Fraction(errors).limit_denominator() * size) for phase, size in sizes.items()}
 
 
-def _in_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Item]:
-    """Each item into the phase that lacks most of its share, answer by answer: so each phase has all answers."""
-    left = dict(needed)
-    found = []
+def _assign_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Item]:
+    """Assign each item to the phase that lacks the largest part of its share, so that phases get similar answers."""
+    remaining = dict(needed)
+    assigned = []
     for item in sorted(items, key=lambda item: item.prediction):
-        phase = max(PHASES, key=lambda name: Fraction(left[name], max(needed[name], 1)))
-        left[phase] -= 1
-        found.append(Item(item.id, item.prediction, item.label, phase))
-    return found
+        phase = max(PHASES, key=lambda name: Fraction(remaining[name], max(needed[name], 1)))
+        remaining[phase] -= 1
+        assigned.append(Item(item.id, item.prediction, item.label, phase))
+    return assigned
 
 
-def _evenly(pool: Sequence[Item], count: int, seed: int) -> list[Item]:
-    """One of each answer in turn, until there are enough or an answer has no more rows.
+def _balanced_sample(pool: Sequence[Item], count: int, seed: int) -> list[Item]:
+    """One item of each answer in turn, until there are enough.
 
-    Turns go by the draw and not by name: where there are more answers than rows to choose (numbers, spans of a text),
-    those that are first in the alphabet would be all that is chosen.
+    The turns follow the random draw, not the alphabet: with more answers than rows to choose (numbers, spans of a
+    text), only the first answers of the alphabet would be chosen.
     """
     strata: dict[str, list[Item]] = {}
-    for item in sorted(pool, key=lambda item: _draw(item, seed)):
+    for item in sorted(pool, key=lambda item: _draw_key(item, seed)):
         strata.setdefault(item.prediction, []).append(item)
     queues = list(strata.values())
-    found: list[Item] = []
-    while len(found) < count:
+    picked: list[Item] = []
+    while len(picked) < count:
         for queue in queues:
-            if queue and len(found) < count:
-                found.append(queue.pop(0))
-    return found
+            if queue and len(picked) < count:
+                picked.append(queue.pop(0))
+    return picked
 
 
 def _check_enough(pool: Sequence[Item], needed: Mapping[str, int], *, is_error: bool, sizes: Mapping[str, int]) -> None:
-    asked, count = sum(needed.values()), sum(sizes.values())
-    if asked <= len(pool):
+    needed_total, count = sum(needed.values()), sum(sizes.values())
+    if needed_total <= len(pool):
         return
-    shares = {percent / 100: sum(_share(percent / 100, sizes).values()) for percent in range(101)}
-    enough = max(
+    shares = {percent / 100: sum(_error_counts(percent / 100, sizes).values()) for percent in range(101)}
+    feasible_share = max(
         (share for share, errors in shares.items() if errors <= len(pool)),
         key=lambda share: (shares[share], -abs(share - len(pool) / count)),
     )
-    what = "that the model has wrong" if is_error else "that the model has right"
-    said = ", ".join(f"{number} {name!r}" for name, number in sorted(Counter(one.prediction for one in pool).items()))
-    help = (
-        f"--errors {enough:g} asks for fewer of them, --items for fewer in all; or explain more rows."
+    description = "that the model has wrong" if is_error else "that the model has right"
+    answer_counts = ", ".join(
+        f"{number} {name!r}" for name, number in sorted(Counter(item.prediction for item in pool).items())
+    )
+    advice = (
+        f"--errors {feasible_share:g} asks for fewer of them, --items for fewer in all; or explain more rows."
         if is_error
         else "Ask for fewer items (--items), or explain more rows."
     )
     raise OptionError(
-        f"A simulation study of {count} items needs {asked} rows {what}, and there are {len(pool)}"
-        f"{f' ({said})' if said else ''}. {help}"
+        f"A simulation study of {count} items needs {needed_total} rows {description}, and there are {len(pool)}"
+        f"{f' ({answer_counts})' if answer_counts else ''}. {advice}"
     )
 
 
-def _draw(item: Item, seed: int) -> str:
+def _draw_key(item: Item, seed: int) -> str:
     return hashlib.sha256(f"{seed}/{item.id}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a page shows of a step: plain values for the templates. Methods have letters here, and no names."""
+"""The values that the templates show. They have letters instead of the names of methods."""
 
 from string import ascii_lowercase
 from typing import Any, Final
@@ -10,48 +10,48 @@ from didact.study.forms import methods_by_code
 from didact.study.schedule import Step
 from didact.study.stimuli import Stimulus, View
 
-_SCALE: Final = (1, 4, 7, 10)
-_ENDS: Final = ("not at all", "completely")
+_LEGEND_LEVELS: Final = (1, 4, 7, 10)
+_SCALE_LABELS: Final = ("not at all", "completely")
 
 
 def task_page(
-    design: Design, step: Step, stimulus: Stimulus, total: int, *, root: str, given: dict[str, Any] | None = None
+    design: Design, step: Step, stimulus: Stimulus, total: int, *, root: str, response: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The page of a step. With `given` it was answered: shown as it was, and in a learning phase with the truth."""
+    """The values of a step's page. With a `response`, it is shown; in the learning phase, so is the model's answer."""
     codes = methods_by_code(step)
     is_learning = step.phase == "learning"
     views = [] if is_learning else [_view(stimulus, stimulus.views[method], code) for code, method in codes.items()]
     return {
-        **_shown(design, stimulus, views, root=root),
+        **_page_values(design, stimulus, views, root=root),
         "number": step.number,
         "total": total,
         "phase": step.phase,
-        "target": "" if design.kind == "simulation" else _answer_of(step.item.prediction),
-        "is_answered": given is not None,
-        "answer": None if given is None else _stored(design, step, given),
-        "feedback": None if given is None or not is_learning else _feedback(step, stimulus, given),
+        "target": "" if design.kind == "simulation" else _target_text(step.item.prediction),
+        "is_answered": response is not None,
+        "answer": None if response is None else _form_value(design, step, response),
+        "feedback": None if response is None or not is_learning else _feedback(step, stimulus, response),
     }
 
 
 def example_page(design: Design, example: Stimulus, *, root: str, cohort: str = "") -> dict[str, Any]:
-    """The same for the made-up example of the instructions. The control of a simulation sees no explanation there."""
+    """The values of the example in the instructions. The control cohort sees no explanation there."""
     names = [GOOD] if design.kind == "rating" else [WEAK, GOOD]
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
     good = None if cohort == CONTROL else views[-1]
     is_simulation = design.kind == "simulation"
     first, second = task_named(design.task).example
     return {
-        **_shown(design, example, [] if is_simulation else views, root=root, signs=False),
+        **_page_values(design, example, [] if is_simulation else views, root=root, signs=False),
         "phase": {"simulation": "learning"}.get(design.kind, design.kind),
-        "target": "" if is_simulation else _answer_of(first),
-        "choices": [{"value": str(place), "label": name} for place, name in enumerate((first, second))],
+        "target": "" if is_simulation else _target_text(first),
+        "choices": [{"value": str(index), "label": name} for index, name in enumerate((first, second))],
         "is_answered": True,
         "answer": {"ranking": {"a": 2, "b": 1}, "simulation": "0", "rating": design.points - 1}[design.kind],
         "feedback": {"model": first, "chosen": first, "is_right": True, "view": good} if is_simulation else None,
     }
 
 
-def _shown(
+def _page_values(
     design: Design, stimulus: Stimulus, views: list[dict[str, Any]], *, root: str, signs: bool | None = None
 ) -> dict[str, Any]:
     picture = stimulus.picture
@@ -68,10 +68,10 @@ def _shown(
         "height": 0 if picture is None else picture.height,
         "views": views,
         "legend": _legend(design.signs if signs is None else signs),
-        "choices": [{"value": str(place), "label": name} for place, name in enumerate(design.classes)],
+        "choices": [{"value": str(index), "label": name} for index, name in enumerate(design.classes)],
         "points": list(range(1, design.points + 1)),
-        "low": _ENDS[0],
-        "high": _ENDS[1],
+        "low": _SCALE_LABELS[0],
+        "high": _SCALE_LABELS[1],
     }
 
 
@@ -81,35 +81,41 @@ def _view(stimulus: Stimulus, view: View, code: str) -> dict[str, Any]:
         "letter": code.upper(),
         "code": code,
         "texts": [
-            {"name": name, "parts": [list(part) for part in parts]}
+            {"name": name, "parts": [list(stretch) for stretch in parts]}
             for name, parts in zip(stimulus.names, view.texts, strict=True)
         ],
         "patches": [dict(zip(names, patch, strict=True)) for patch in view.patches],
     }
 
 
-def _stored(design: Design, step: Step, given: dict[str, Any]) -> Any:
+def _form_value(design: Design, step: Step, response: dict[str, Any]) -> Any:
     if design.kind == "ranking":
-        return {code: given["ranks"][method] for code, method in methods_by_code(step).items()}
-    return str(design.classes.index(given["choice"])) if design.kind == "simulation" else given["rating"]
+        return {code: response["ranks"][method] for code, method in methods_by_code(step).items()}
+    return str(design.classes.index(response["choice"])) if design.kind == "simulation" else response["rating"]
 
 
-def _feedback(step: Step, stimulus: Stimulus, given: dict[str, Any]) -> dict[str, Any]:
+def _feedback(step: Step, stimulus: Stimulus, response: dict[str, Any]) -> dict[str, Any]:
     views = [_view(stimulus, stimulus.views[method], code) for code, method in methods_by_code(step).items()]
     return {
         "model": step.item.prediction,
-        "chosen": given["choice"],
-        "is_right": given["choice"] == step.item.prediction,
+        "chosen": response["choice"],
+        "is_right": response["choice"] == step.item.prediction,
         "view": views[0] if views else None,
     }
 
 
 def _legend(signs: bool) -> list[dict[str, Any]]:
     if not signs:
-        return [{"look": [f"strength{step}" for step in _SCALE], "before": "less important", "after": "more important"}]
-    looks = [f"against{step}" for step in reversed(_SCALE)] + [f"for{step}" for step in _SCALE]
+        return [
+            {
+                "look": [f"strength{step}" for step in _LEGEND_LEVELS],
+                "before": "less important",
+                "after": "more important",
+            }
+        ]
+    looks = [f"against{step}" for step in reversed(_LEGEND_LEVELS)] + [f"for{step}" for step in _LEGEND_LEVELS]
     return [{"look": looks, "before": "against the answer", "after": "for the answer"}]
 
 
-def _answer_of(prediction: str) -> str:
+def _target_text(prediction: str) -> str:
     return f"the answer “{prediction}”" if prediction else ""

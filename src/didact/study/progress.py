@@ -1,4 +1,4 @@
-"""A study at a glance: how far everybody is, how long pages take, what is odd."""
+"""The progress of a study: answered pages, time per page, odd answers."""
 
 import math
 import time
@@ -11,14 +11,14 @@ from didact.study.quality_checks import quality_flags
 from didact.study.schedule import steps_of
 
 
-def overview(design: Design, answers: AnswerStore) -> dict[str, Any]:
-    """Plain values for the organiser's page and for `didact study status`."""
-    people = [person for person in answers.people() if not person.is_erased]
-    given: dict[str, list[Answer]] = {}
-    for answer in answers.read():
-        given.setdefault(answer.person, []).append(answer)
-    doubts = quality_flags([answer for own in given.values() for answer in own])
-    rows = [_row(design, person, given.get(person.id, []), doubts.get(person.id, [])) for person in people]
+def overview(design: Design, store: AnswerStore) -> dict[str, Any]:
+    """The values for the organiser's page and for `didact study status`."""
+    people = [person for person in store.people() if not person.is_erased]
+    answers_by_person: dict[str, list[Answer]] = {}
+    for answer in store.read():
+        answers_by_person.setdefault(answer.person, []).append(answer)
+    flags = quality_flags([answer for person_answers in answers_by_person.values() for answer in person_answers])
+    rows = [_row(design, person, answers_by_person.get(person.id, []), flags.get(person.id, [])) for person in people]
     done, total = sum(row["done"] for row in rows), sum(row["total"] for row in rows)
     return {
         "rows": rows,
@@ -27,17 +27,17 @@ def overview(design: Design, answers: AnswerStore) -> dict[str, Any]:
     }
 
 
-def _row(design: Design, person: Person, own: list[Answer], doubts: list[str]) -> dict[str, Any]:
-    seconds = median_seconds(own)
+def _row(design: Design, person: Person, person_answers: list[Answer], flags: list[str]) -> dict[str, Any]:
+    seconds = median_seconds(person_answers)
     return {
         "person": f"{person.id} (synthetic)" if person.is_synthetic else person.id,
         "cohort": person.cohort,
-        "done": len(own),
+        "done": len(person_answers),
         "total": len(steps_of(design, person.number)),
         "started": _when(person.consented),
-        "last": _when(max((answer.at for answer in own), default=None)),
+        "last": _when(max((answer.at for answer in person_answers), default=None)),
         "median_seconds": None if math.isnan(seconds) else seconds,
-        "flags": doubts,
+        "flags": flags,
     }
 
 

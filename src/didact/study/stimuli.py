@@ -1,4 +1,4 @@
-"""What people see, frozen before the first of them comes: `stimuli.json` and pictures. To show it needs no numpy."""
+"""What people see: `stimuli.json` and pictures, frozen when the study is created. Showing them needs no numpy."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from didact.files.atomic import write_bytes
 from didact.results.documents import load_document, save_document, validated
 
 if TYPE_CHECKING:
-    from didact.results.row_explanation import RowExplanation as Explained
+    from didact.results.row_explanation import RowExplanation
     from didact.viz.heat_map import HeatMap
 
 FILE: Final = "stimuli.json"
-NEWEST: Final = 1  # version of its schema
-_AGAIN: Final = "Restore the file, or make the study again."
+VERSION: Final = 1  # version of its schema
+_ADVICE: Final = "Restore the file, or create the study again."
 PICTURES: Final = "images"
 
 
@@ -28,15 +28,15 @@ class Picture:
 
 @dataclass(frozen=True)
 class View:
-    """One explanation as it is shown: texts in stretches (text, class of the style), or patches over a picture."""
+    """One explanation as shown: texts as stretches (text, CSS class), or patches over a picture."""
 
     texts: tuple[tuple[tuple[str, str], ...], ...] = ()
-    patches: tuple[tuple[int, int, int, int, str, float], ...] = ()  # x, y, width, height, class, opacity
+    patches: tuple[tuple[int, int, int, int, str, float], ...] = ()  # x, y, width, height, CSS class, opacity
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """An item as it is shown. `names` are what its texts are called; one text alone has the name ""."""
+    """An item as shown. `names` are the names of its texts; a single text has the name ""."""
 
     names: tuple[str, ...]
     texts: tuple[str, ...]
@@ -46,37 +46,39 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Stimuli:
-    """All items of a study by id, and the made-up example of the instructions."""
+    """All items of a study by id, and the example in the instructions."""
 
     items: Mapping[str, Stimulus]
     example: Stimulus
 
     def save(self, folder: Path) -> None:
-        save_document(folder / FILE, asdict(self), NEWEST)
+        save_document(folder / FILE, asdict(self), VERSION)
 
     @property
     def pictures(self) -> frozenset[str]:
-        every = [*self.items.values(), self.example]
-        return frozenset(one.picture.file for one in every if one.picture is not None)
+        stimuli = [*self.items.values(), self.example]
+        return frozenset(stimulus.picture.file for stimulus in stimuli if stimulus.picture is not None)
 
 
 def read_stimuli(folder: Path) -> Stimuli:
     path = folder / FILE
-    return load_document(path, NEWEST, validated(Stimuli), advice=_AGAIN, missing=f"{path} is missing. {_AGAIN}")
+    return load_document(path, VERSION, validated(Stimuli), advice=_ADVICE, missing=f"{path} is missing. {_ADVICE}")
 
 
-def frozen(
-    shown: Mapping[str, "Explained"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
+def freeze_stimulus(
+    shown: Mapping[str, "RowExplanation"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
 ) -> Stimulus:
-    """One item as every method explains it. Without `signs` only sizes are shown: no method is told by its colours."""
+    """One item as every method explains it. Without `signs`, colours show only the size of scores."""
     first = next(iter(shown.values()))
     picture = None if image is None else save_picture(image, folder)
-    views = {method: _view(_plainer(one.heat_map(), signs=signs)) for method, one in shown.items()}
+    views = {
+        method: _view(_without_signs(explanation.heat_map(), signs=signs)) for method, explanation in shown.items()
+    }
     return Stimulus(tuple(names) if len(first.texts) > 1 else ("",) * len(first.texts), first.texts, picture, views)
 
 
 def save_picture(image: Any, folder: Path) -> Picture:
-    """The picture as PNG under the name of its content."""
+    """Write a picture as PNG, named by the hash of its content."""
     from didact.viz.png import encode_png
 
     content = encode_png(image)
@@ -86,7 +88,7 @@ def save_picture(image: Any, folder: Path) -> Picture:
     return Picture(name, image.shape[1], image.shape[0])
 
 
-def _plainer(heat_map: "HeatMap", *, signs: bool) -> "HeatMap":
+def _without_signs(heat_map: "HeatMap", *, signs: bool) -> "HeatMap":
     if signs:
         return heat_map
     kind = "binary" if heat_map.kind == "binary" else "magnitude"

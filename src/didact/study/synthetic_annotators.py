@@ -1,4 +1,4 @@
-"""People who are not: answers drawn from known preferences, to plan the size of a study and to test its analysis."""
+"""Synthetic annotators with known preferences, for planning the size of a study and testing its analysis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from didact.study.answers import Answer
 from didact.study.design import CONTROL, Design, person_name
 from didact.study.schedule import Step, steps_of
 
-_SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # medians; spread as people have
-_GAP: Final = 0.5
-_CHANCE: Final = 0.65
+_SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # median seconds per page
+_DEFAULT_GAP: Final = 0.5
+_DEFAULT_ACCURACY: Final = 0.65
 
 
 @dataclass(frozen=True, eq=False)
-class _Crowd:
-    """What drives answers: a value of each method (log-worth, logit of accuracy, mean), and how people differ."""
+class _Population:
+    """Parameters of the answers: a value per method (log-worth, logit of accuracy, mean), ties and random effects."""
 
     design: Design
     values: Mapping[str, float]
     ties: float
     spread: float
-    by_item: Mapping[str, Mapping[str, float]]
+    item_effects: Mapping[str, Mapping[str, float]]
 
 
 def simulate_answers(
@@ -41,105 +41,127 @@ def simulate_answers(
     first: int = 1,
     seed: int = 0,
 ) -> list[Answer]:
-    """Answers of people number `first` and on, who go through all their steps.
+    """Simulated answers of `people` people, numbered from `first`, to all their steps.
 
-    ranking: places are drawn from the Davidson-Luce model with the log-worths `worths` and δ = `ties` for ties of two;
-    simulation: a person is right with the chance `accuracies` of the cohort (`none` too), and else picks another class
-    at random; rating: `means` on the scale of points, plus noise of 1, rounded and cut to the scale. `spread` is the
-    standard deviation between people, of each method's value for each person (of accuracies: of their logit);
-    `item_spread` the same between items. Methods that are not named have 0, 0.65 or the middle of the scale; with no
-    preferences at all, methods are 0.5 apart (in a simulation: all are alike), the first the best.
+    Args:
+        design: The design of the study.
+        people: Number of people.
+        worths: Ranking: log-worths by method. Ranks are drawn from the Davidson-Luce model.
+        accuracies: Simulation: probability of a right answer by cohort, `none` included. Wrong answers are uniform.
+        means: Rating: mean by method. Ratings have noise with standard deviation 1 and are rounded and clipped.
+        ties: Ranking: δ of the Davidson-Luce model, for ties of two.
+        spread: Standard deviation between people of each method's value (of accuracies: of their logit).
+        item_spread: The same between items.
+        first: Number of the first person.
+        seed: Seed of all draws. A person's answers do not depend on the number of people.
+
+    A method without a value gets 0, 0.65 or the middle of the scale. Without any values, methods are 0.5 apart, the
+    first the best; in a simulation, all are equal.
     """
     if people < 1 or first < 1:
-        raise OptionError(f"At least 1 person, counted from 1, can be simulated, not {people} from {first}.")
+        raise OptionError(f"people and first must be at least 1, got {people} and {first}.")
     if min(ties, spread, item_spread) < 0 or not np.isfinite([ties, spread, item_spread]).all():
-        raise OptionError("Ties and spreads are at least 0.")
+        raise OptionError("ties, spread and item_spread must be finite and at least 0.")
     values = _values(design, {"ranking": worths, "simulation": accuracies, "rating": means})
-    dice = np.random.default_rng([seed, 0])
-    by_item = {
-        item.id: dict(zip(values, item_spread * dice.standard_normal(len(values)), strict=True))
-        for item in design.items
+    rng = np.random.default_rng([seed, 0])
+    item_effects = {
+        item.id: dict(zip(values, item_spread * rng.standard_normal(len(values)), strict=True)) for item in design.items
     }
-    crowd = _Crowd(design, values, ties, spread, by_item)
-    return [answer for number in range(first, first + people) for answer in _person(crowd, number, seed)]
+    population = _Population(design, values, ties, spread, item_effects)
+    return [answer for number in range(first, first + people) for answer in _person(population, number, seed)]
 
 
-def _values(design: Design, given: Mapping[str, Mapping[str, float] | None]) -> dict[str, float]:
-    asked = given[design.kind]
-    wrong = [kind for kind, one in given.items() if one is not None and kind != design.kind]
+def _values(design: Design, values_by_kind: Mapping[str, Mapping[str, float] | None]) -> dict[str, float]:
+    values_set = values_by_kind[design.kind]
+    wrong = [kind for kind, values in values_by_kind.items() if values is not None and kind != design.kind]
     names = {"ranking": "worths", "simulation": "accuracies", "rating": "means"}
     if wrong:
         raise OptionError(
-            f"This study is a {design.kind}, whose people are driven by {names[design.kind]}; given were "
-            f"{' and '.join(names[kind] for kind in wrong)}."
+            f"A {design.kind} study takes {names[design.kind]}, not {' and '.join(names[kind] for kind in wrong)}."
         )
-    known = [one for one in design.cohorts if one] or list(design.methods)
-    unknown = sorted(set(asked or {}) - set(known))
+    methods = [cohort for cohort in design.cohorts if cohort] or list(design.methods)
+    unknown = sorted(set(values_set or {}) - set(methods))
     if unknown:
-        raise OptionError(f"This study has no {', '.join(unknown)}. Its methods are {', '.join(known)}.")
-    middle = {"ranking": 0.0, "simulation": _CHANCE, "rating": (design.points + 1) / 2}[design.kind]
-    if asked is None and design.kind != "simulation":
-        found = {one: middle + _GAP * ((len(known) - 1) / 2 - place) for place, one in enumerate(known)}
+        raise OptionError(f"This study has no {', '.join(unknown)}. Its methods are {', '.join(methods)}.")
+    middle = {"ranking": 0.0, "simulation": _DEFAULT_ACCURACY, "rating": (design.points + 1) / 2}[design.kind]
+    if values_set is None and design.kind != "simulation":
+        method_values = {
+            method: middle + _DEFAULT_GAP * ((len(methods) - 1) / 2 - index) for index, method in enumerate(methods)
+        }
     else:
-        found = {one: float((asked or {}).get(one, middle)) for one in known}
-    if not np.isfinite(list(found.values())).all():
-        raise OptionError(f"The {names[design.kind]} are numbers.")
+        method_values = {method: float((values_set or {}).get(method, middle)) for method in methods}
+    if not np.isfinite(list(method_values.values())).all():
+        raise OptionError(f"{names[design.kind]} must be finite numbers.")
     if design.kind == "simulation":
-        if any(not 0 < one < 1 for one in found.values()):
-            raise OptionError("An accuracy lies between 0 and 1.")
-        return {name: float(np.log(one / (1 - one))) for name, one in found.items()}
-    return found
+        if any(not 0 < accuracy < 1 for accuracy in method_values.values()):
+            raise OptionError("An accuracy must be between 0 and 1.")
+        return {name: float(np.log(share / (1 - share))) for name, share in method_values.items()}
+    return method_values
 
 
-def _person(crowd: _Crowd, number: int, seed: int) -> list[Answer]:
-    dice = np.random.default_rng([seed, number])
-    own = dict(zip(crowd.values, crowd.spread * dice.standard_normal(len(crowd.values)), strict=True))
-    pace = float(np.exp(0.3 * dice.standard_normal()))
-    cohort = crowd.design.cohort_of(number)
-    return [_answer(crowd, step, number, cohort, own, pace, dice) for step in steps_of(crowd.design, number)]
+def _person(population: _Population, number: int, seed: int) -> list[Answer]:
+    rng = np.random.default_rng([seed, number])
+    person_effects = dict(
+        zip(population.values, population.spread * rng.standard_normal(len(population.values)), strict=True)
+    )
+    pace = float(np.exp(0.3 * rng.standard_normal()))
+    cohort = population.design.cohort_of(number)
+    return [
+        _answer(population, step, number, cohort, person_effects, pace, rng)
+        for step in steps_of(population.design, number)
+    ]
 
 
 def _answer(
-    crowd: _Crowd,
+    population: _Population,
     step: Step,
     number: int,
     cohort: str,
-    own: Mapping[str, float],
+    person_effects: Mapping[str, float],
     pace: float,
-    dice: np.random.Generator,
+    rng: np.random.Generator,
 ) -> Answer:
-    by_item = crowd.by_item[step.item.id]
-    felt = {name: crowd.values[name] + own[name] + by_item[name] for name in crowd.values}
+    item_effects = population.item_effects[step.item.id]
+    utilities = {
+        name: population.values[name] + person_effects[name] + item_effects[name] for name in population.values
+    }
     ranks, choice, rating = None, None, None
     if step.phase == "ranking":
-        ranks = _ranks({name: felt[name] for name in step.shown}, crowd.ties, dice)
+        ranks = _ranks({name: utilities[name] for name in step.shown}, population.ties, rng)
     elif step.phase == "rating":
-        drawn = felt[step.shown[0]] + dice.standard_normal()
-        rating = int(np.clip(np.rint(drawn), 1, crowd.design.points))
+        latent = utilities[step.shown[0]] + rng.standard_normal()
+        rating = int(np.clip(np.rint(latent), 1, population.design.points))
     else:
-        is_right = dice.random() < 1 / (1 + np.exp(-felt[cohort or CONTROL]))
-        others = [one for one in crowd.design.classes if one != step.item.prediction]
-        choice = step.item.prediction if is_right or not others else others[int(dice.integers(len(others)))]
-    seconds = _SECONDS[step.phase] * pace * float(np.exp(0.5 * dice.standard_normal()))
+        is_right = rng.random() < 1 / (1 + np.exp(-utilities[cohort or CONTROL]))
+        other_classes = [label for label in population.design.classes if label != step.item.prediction]
+        choice = (
+            step.item.prediction
+            if is_right or not other_classes
+            else other_classes[int(rng.integers(len(other_classes)))]
+        )
+    seconds = _SECONDS[step.phase] * pace * float(np.exp(0.5 * rng.standard_normal()))
     return Answer(
         person=person_name(number), cohort=cohort, step=step.number, phase=step.phase, item=step.item.id,
         shown=step.shown, ranks=ranks, choice=choice, rating=rating, seconds=seconds, is_synthetic=True,
     )  # fmt: skip
 
 
-def _ranks(felt: Mapping[str, float], ties: float, dice: np.random.Generator) -> dict[str, int]:
-    """A draw of the Davidson-Luce model: again and again one method, or a tie of two, is put before all that remain."""
-    found: dict[str, int] = {}
-    rest, place = list(felt), 1
-    while rest:
-        sets: list[tuple[str, ...]] = [(one,) for one in rest]
-        heights = [felt[one] for one in rest]
+def _ranks(utilities: Mapping[str, float], ties: float, rng: np.random.Generator) -> dict[str, int]:
+    """Ranks from the Davidson-Luce model: repeatedly, one method or a tie of two is ranked before all that remain."""
+    ranks: dict[str, int] = {}
+    remaining, rank = list(utilities), 1
+    while remaining:
+        sets: list[tuple[str, ...]] = [(method,) for method in remaining]
+        log_weights = [utilities[method] for method in remaining]
         if ties > 0:
-            sets += combinations(rest, 2)
-            heights += [np.log(ties) + (felt[one] + felt[other]) / 2 for one, other in combinations(rest, 2)]
-        # Gumbel noise on the logarithms of weights: the largest is a draw in proportion to them.
-        first = sets[int(np.argmax(np.array(heights) + dice.gumbel(size=len(sets))))]
-        found |= dict.fromkeys(first, place)
-        place += len(first)
-        rest = [one for one in rest if one not in first]
-    return {name: found[name] for name in felt}
+            sets += combinations(remaining, 2)
+            log_weights += [
+                np.log(ties) + (utilities[method] + utilities[other]) / 2
+                for method, other in combinations(remaining, 2)
+            ]
+        # Gumbel-max trick: the largest noisy log-weight is a draw in proportion to the weights.
+        first = sets[int(np.argmax(np.array(log_weights) + rng.gumbel(size=len(sets))))]
+        ranks |= dict.fromkeys(first, rank)
+        rank += len(first)
+        remaining = [method for method in remaining if method not in first]
+    return {name: ranks[name] for name in utilities}

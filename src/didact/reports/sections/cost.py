@@ -1,10 +1,10 @@
-"""What a method costs, against what it teaches."""
+"""The cost of each method against the gain of its students."""
 
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, apply_theme, label, values
+from didact.reports.figure import BLUE, INK, ORANGE, DataRow, Figure, apply_theme, chart_data, label
 from didact.reports.section import Notes, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column
@@ -22,59 +22,57 @@ class _Point:
     name: str
     milliseconds: float
     gain: float
-    told: str
+    tooltip: str
 
 
 def section(run: Comparison) -> Section | None:
-    """None where no cost was measured; the end of the page says so."""
-    costs = [] if run.measured is None else [one for one in run.measured.cost if one.seconds is not None]
+    """The section, or None if cost was not measured (provenance then says so)."""
+    costs = [] if run.measured is None else [cost for cost in run.measured.cost if cost.seconds is not None]
     if not costs:
         return None
-    names = [name for one in costs if run.gain(name := one.method) is not None]
+    names = [name for cost in costs if run.gain(name := cost.method) is not None]
     columns = run.shared(names) or None
     table = _table(run, costs, columns)
     points = _points(run, costs, columns)
     figures = [_figure(run, points)] if len(points) > 1 else []
-    said = (
-        "Time to explain one row on the machine of this run, and the passes through the model that it takes, against "
-        "the mean gain of students. Best is top left: cheap, and it teaches."
+    intro = (
+        "Time and passes through the model to explain one row on the machine of this run, against the mean gain of "
+        "students. The best methods are top left: cheap, and they teach."
     )
-    remarks = [
-        "Learned explainers (SMaT, L2E) are trained once; that is not in these figures. Memory: peak above idle."
-    ]
+    remarks = ["Learned explainers (SMaT, L2E) are trained once; training is not included. Memory: peak above idle."]
     if columns and len(columns) < len(run.judged):
         where = "; ".join(map(column_name, columns))
-        remarks.append(f"Gains are means over what all of them were compared with: {where}.")
+        remarks.append(f"Gains are means over the combinations that all of these methods share: {where}.")
     elif columns is None and len(run.judged) > 1:
-        remarks.append("No student was taught by all of them: these gains are means over different students.")
-    return Section("cost", "What it costs", [lead(said), *figures, table, Notes(remarks)])
+        remarks.append("These methods share no student, so their gains are means over different students.")
+    return Section("cost", "What it costs", [lead(intro), *figures, table, Notes(remarks)])
 
 
 def _table(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> Table:
     rows: list[list[Cell | str]] = []
-    ordered = sorted(costs, key=lambda one: one.seconds or 0.0)
-    for one in ordered:
-        gain = run.format.signed(run.gain(one.method, columns))
-        passes = [_count(one.forward), _count(one.backward)]
-        rows.append([one.method, _time(one.seconds or 0.0), *passes, _memory(one.memory), gain])
+    ordered = sorted(costs, key=lambda cost: cost.seconds or 0.0)
+    for cost in ordered:
+        gain = run.format.signed(run.gain(cost.method, columns))
+        passes = [_count(cost.forward), _count(cost.backward)]
+        rows.append([cost.method, _time(cost.seconds or 0.0), *passes, _memory(cost.memory), gain])
     heads = ["method", "time per row", "forward passes", "backward passes", "memory", f"mean gain, {run.unit}"]
     return Table("cost", f"Cost per row, measured on {costs[0].rows} rows", heads, rows, data=ordered)
 
 
 def _points(run: Comparison, costs: list[Cost], columns: list[Column] | None) -> list[_Point]:
     points = []
-    for one in costs:
-        name, seconds = one.method, one.seconds or 0.0
+    for cost in costs:
+        name, seconds = cost.method, cost.seconds or 0.0
         gain = run.gain(name, columns)
         if gain is not None and seconds > 0:
-            told = f"{label(name)}: {_time(seconds)} per row, gain {run.format.signed(gain)}"
-            points.append(_Point(label(name, 40), 1000 * seconds, gain * run.format.scale, told))
+            tooltip = f"{label(name)}: {_time(seconds)} per row, gain {run.format.signed(gain)}"
+            points.append(_Point(label(name, 40), 1000 * seconds, gain * run.format.scale, tooltip))
     return points
 
 
 def _figure(run: Comparison, points: list[_Point]) -> Figure:
-    told = "; ".join(point.told for point in points[:12])
-    return Figure("cost", f"Mean gain against time per row. {told}.", partial(_chart, run, points))
+    description = "; ".join(point.tooltip for point in points[:12])
+    return Figure("cost", f"Mean gain against time per row. {description}.", partial(_chart, run, points))
 
 
 def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
@@ -82,30 +80,30 @@ def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
     times = [point.milliseconds for point in points]
     gains = [0.0, *(point.gain for point in points)]
     pad = 0.12 * ((max(gains) - min(gains)) or 1.0)
-    # Names stand right of their points, so there is room for the last of them.
+    # Names are to the right of their points, so the axis leaves room for the last one.
     domain = [min(times) / 1.6, max(times) * (max(times) / min(times) * 4) ** (0.55 if width < 400 else 0.3)]
     times_scale = alt.Scale(type="log", domain=domain, nice=False)
     gains_scale = alt.Scale(domain=[min(gains) - pad, max(gains) + pad], nice=False)
     axis = alt.Axis(tickCount=5, format="~g", grid=False)
-    base = alt.Chart(values(_apart(points, gains))).encode(
+    base = alt.Chart(chart_data(_with_label_heights(points, gains))).encode(
         x=alt.X("milliseconds:Q", title="milliseconds per row, logarithmic", scale=times_scale, axis=axis),
         y=alt.Y("gain:Q", title=f"mean gain over none, {run.unit}", scale=gains_scale),
-        description="told:N",
+        description="tooltip:N",
     )
     dots = base.mark_point(filled=True, size=90, opacity=1, color=BLUE)
     names = base.mark_text(align="left", dx=9, fontSize=12, color=INK).encode(y="label:Q", text="name:N")
-    zero = alt.Chart(values([{"zero": 0.0}])).mark_rule(color=ORANGE, strokeDash=[4, 3]).encode(y="zero:Q")
+    zero = alt.Chart(chart_data([{"zero": 0.0}])).mark_rule(color=ORANGE, strokeDash=[4, 3]).encode(y="zero:Q")
     return apply_theme(alt.layer(zero, dots, names), width, 300)
 
 
-def _apart(points: list[_Point], gains: list[float]) -> list[DataRow]:
-    """With a height for each name, so that names of neighbours do not cover one another."""
-    least = 0.055 * ((max(gains) - min(gains)) or 1.0)
+def _with_label_heights(points: list[_Point], gains: list[float]) -> list[DataRow]:
+    """The points as chart data, with heights for their names that keep names from overlapping."""
+    min_gap = 0.055 * ((max(gains) - min(gains)) or 1.0)
     rows: list[DataRow] = []
-    last = float("-inf")
+    label_height = float("-inf")
     for point in sorted(points, key=lambda point: point.gain):
-        last = max(point.gain, last + least)
-        rows.append({**vars(point), "label": last})
+        label_height = max(point.gain, label_height + min_gap)
+        rows.append({**vars(point), "label": label_height})
     return rows
 
 

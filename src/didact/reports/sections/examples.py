@@ -1,6 +1,7 @@
-"""The browser of examples: pick a row, and see how every method explains it.
+"""The example browser: choose a row and see how every method explains it.
 
-Rows go into the page as JSON, and its script builds elements from them; a few are there as HTML, for readers without.
+Rows are in the page as JSON, from which its script builds elements. A few are also there as HTML for readers without
+scripts.
 """
 
 import math
@@ -18,24 +19,23 @@ from didact.reports.section import MEASURE_HINT, Browser, Notes, Section, lead, 
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
 from didact.results.measured import MeasuredRow, Measurements
-from didact.results.row_explanation import RowExplanation as Explained
-from didact.results.row_explanation import top_count
+from didact.results.row_explanation import RowExplanation, top_count
 from didact.viz.colours import LEVELS, Shade, opacity
 from didact.viz.html import cut, render, script_json
 from didact.viz.page import scales
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
-_AROUND: Final = 100_000  # of them for style, script and controls
-_PLAIN_BYTES: Final = 300_000  # and for what is there without a script
-_PLAIN: Final = 3  # rows
-_MISSES: Final = 4  # rows, one after another, that do not fit before the rest is given up
-_TOP: Final = 0.25  # the share of units that counts as a method's marks
+_FIXED_BYTES: Final = 100_000  # of BUDGET for style, script and controls
+_STATIC_BYTES: Final = 300_000  # of BUDGET for the rows as HTML
+_STATIC_ROWS: Final = 3  # rows
+_MAX_MISSES: Final = 4  # consecutive rows that do not fit; then no more are tried
+_TOP_SHARE: Final = 0.25  # the share of units that counts as a method's marks
 _ID, _TITLE = "examples", "Examples"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Rows that can be asked for."""
+    """A filter of the browser and the rows that pass it."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class EncodedExample:
-    """A row of the page, the same for its script, and how many bytes that takes."""
+    """A row of the page, its encoding for the script, and the size of that in bytes."""
 
     example: Example
     row: EncodedRow
@@ -52,67 +52,67 @@ class EncodedExample:
 
 
 def section(run: Comparison) -> Section | None:
-    """None where no row was explained one by one."""
+    """The section, or None if nothing was measured."""
     if run.measured is None:
         return None
     sources, reasons = _sources(run, run.measured)
     if not sources or not run.measured.rows:
-        told = "No explanation of a row could be read." if run.measured.rows else "No row was explained."
-        return Section(_ID, _TITLE, [missing(f"{told} {MEASURE_HINT}"), Notes(reasons)])
+        message = "No explanation of a row could be read." if run.measured.rows else "No row was explained."
+        return Section(_ID, _TITLE, [missing(f"{message} {MEASURE_HINT}"), Notes(reasons)])
     filters = _filters(run.measured, sources)
-    kept = _kept(run, sources, filters, run.measured.rows)
-    if not kept:
-        told = "No row can be shown here: each is too large, or in no file of the methods."
-        return Section(_ID, _TITLE, [missing(told), Notes(reasons)])
-    first = lead(
+    examples = _fitting_examples(run, sources, filters, run.measured.rows)
+    if not examples:
+        message = "No row can be shown here: each is too large, or missing from the files of all methods."
+        return Section(_ID, _TITLE, [missing(message), Notes(reasons)])
+    intro = lead(
         f"Rows of {run.measured.split}, each as every method explains it. Colours show what a method finds "
         "important for the model's prediction. Each row has its own scale: its strongest unit has the full colour."
     )
-    browser = _browser(sources, filters, kept, run.measured)
-    notes = Notes([*_left_out(kept, run.measured), *reasons])
-    return Section(_ID, _TITLE, [first, browser, notes], style="examples.css", script="examples.js")
+    browser = _browser(sources, filters, examples, run.measured)
+    notes = Notes([*_left_out(examples, run.measured), *reasons])
+    return Section(_ID, _TITLE, [intro, browser, notes], style="examples.css", script="examples.js")
 
 
 def _sources(run: Comparison, measured: Measurements) -> tuple[list[Source], list[str]]:
-    """The methods that can be shown, controls last, and why others cannot."""
-    found: list[Source] = []
+    """The methods that can be shown, controls last, and the reasons why others cannot."""
+    sources: list[Source] = []
     reasons = []
     for method in measured.methods:
-        maps = measured.explanations(method)
-        if isinstance(maps, Explanations):
-            found.append(Source(method, maps, {name: place for place, name in enumerate(maps.ids)}))
+        explanations = measured.explanations(method)
+        if isinstance(explanations, Explanations):
+            sources.append(Source(method, explanations, {name: index for index, name in enumerate(explanations.ids)}))
         else:
-            # A report is passed on: where its folder lay is nobody's business.
-            reason = maps.replace(f"{run.folder}/", "")
+            # Reports are shared, so they must not contain the path of the run's folder.
+            reason = explanations.replace(f"{run.folder}/", "")
             reasons.append(f"{cut(method.label)} is not shown: {reason.rstrip('.')}.")
-    for one in measured.skipped:
-        reason = one.reason or "no reason was kept"
-        reasons.append(f"{cut(one.label)} did not explain these rows: {reason.rstrip('.')}.")
-    return sorted(found, key=lambda source: source.method.is_control), reasons
+    for skipped in measured.skipped:
+        reason = skipped.reason or "no reason was recorded"
+        reasons.append(f"{cut(skipped.label)} did not explain these rows: {reason.rstrip('.')}.")
+    return sorted(sources, key=lambda source: source.method.is_control), reasons
 
 
-# -- which rows can be asked for --------------------------------------------------------------------------------------
+# -- filters ----------------------------------------------------------------------------------------------------------
 
 
 def _filters(measured: Measurements, sources: Sequence[Source]) -> list[Filter]:
-    """What rows can be filtered by. What nothing is known of is left out."""
+    """The filters of the browser. A filter without data is left out."""
     rows = measured.rows
-    found = []
+    filters = []
     if any(row.is_right is not None for row in rows):
-        found.append(Filter("wrong", "Model is wrong", frozenset(row.id for row in rows if row.is_right is False)))
+        filters.append(Filter("wrong", "Model is wrong", frozenset(row.id for row in rows if row.is_right is False)))
     ranked = [row.id for row in sorted(rows, key=_tau) if row.agreement is not None]
     third = math.ceil(len(ranked) / 3)
     if len(ranked) >= 3:
-        found.append(Filter("apart", "Methods disagree most", frozenset(ranked[:third])))
-        found.append(Filter("alike", "Methods agree most", frozenset(ranked[-third:])))
-    own = [source for source in sources if not source.method.is_control]
-    if len(own) > 1:
-        alone = frozenset(row.id for row in rows if _shares_mark(own, row) is False)
-        found.append(Filter("unshared", "No unit leads in all methods", alone))
+        filters.append(Filter("apart", "Methods disagree most", frozenset(ranked[:third])))
+        filters.append(Filter("alike", "Methods agree most", frozenset(ranked[-third:])))
+    method_sources = [source for source in sources if not source.method.is_control]
+    if len(method_sources) > 1:
+        unshared = frozenset(row.id for row in rows if _shares_mark(method_sources, row) is False)
+        filters.append(Filter("unshared", "No unit leads in all methods", unshared))
     ranked = [row.id for row in sorted(rows, key=lambda row: row.sureness or 0.0) if row.sureness is not None]
     if len(ranked) >= 3:
-        found.append(Filter("unsure", "Model is least confident", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
-    return found
+        filters.append(Filter("unsure", "Model is least confident", frozenset(ranked[: math.ceil(len(ranked) / 3)])))
+    return filters
 
 
 def _tau(row: MeasuredRow) -> float:
@@ -120,57 +120,57 @@ def _tau(row: MeasuredRow) -> float:
 
 
 def _shares_mark(sources: Sequence[Source], row: MeasuredRow) -> bool | None:
-    """Whether anything is in the top quarter of every method; None where fewer than two explain the row."""
-    rows = [found for source in sources if (found := source.row(row.id)) is not None]
+    """True if some text or patch is in the top quarter of every method. None if fewer than two explain the row."""
+    rows = [explanation for source in sources if (explanation := source.explanation_of(row.id)) is not None]
     return bool(set.intersection(*map(_marked, rows))) if len(rows) > 1 else None
 
 
-def _marked(row: Explained) -> set[tuple[int, ...]]:
-    """The characters or patches of a method's strongest units."""
+def _marked(row: RowExplanation) -> set[tuple[int, ...]]:
+    """The characters or patches of the strongest quarter of units."""
     if not len(row):
         return set()
     ranks = np.abs(row.scores)
-    best = np.argsort(-ranks, kind="stable")[: top_count(_TOP, len(row))]
+    best = np.argsort(-ranks, kind="stable")[: top_count(_TOP_SHARE, len(row))]
     strong = [unit for unit in best.tolist() if ranks[unit] > 0 and row.segments[unit] >= 0]
     if row.is_image:
         return {tuple(row.offsets[unit].tolist()) for unit in strong}
     spans = ((int(row.segments[unit]), *row.offsets[unit].tolist()) for unit in strong)
-    return {(segment, place) for segment, start, end in spans for place in range(start, end)}
+    return {(segment, position) for segment, start, end in spans for position in range(start, end)}
 
 
-# -- which rows have room ---------------------------------------------------------------------------------------------
+# -- rows that fit into the page --------------------------------------------------------------------------------------
 
 
-def _kept(
+def _fitting_examples(
     run: Comparison, sources: Sequence[Source], filters: Sequence[Filter], rows: Sequence[MeasuredRow]
 ) -> list[EncodedExample]:
-    """As many rows as fit, in the order of the data."""
-    room = BUDGET - _PLAIN_BYTES - _AROUND
-    kept: dict[int, EncodedExample] = {}
+    """The rows that fit into the page, in the order of the data."""
+    room = BUDGET - _STATIC_BYTES - _FIXED_BYTES
+    fitting: dict[int, EncodedExample] = {}
     misses = 0
-    for place in _order(rows):
-        names = [one.name for one in filters if rows[place].id in one.ids]
-        found = _fitted(run, sources, rows[place], names)
-        if found is not None and found.size < room:
-            room, misses, kept[place] = room - found.size - 1, 0, found
+    for index in _priority_order(rows):
+        names = [row_filter.name for row_filter in filters if rows[index].id in row_filter.ids]
+        encoded = _fit_example(run, sources, rows[index], names)
+        if encoded is not None and encoded.size < room:
+            room, misses, fitting[index] = room - encoded.size - 1, 0, encoded
         else:
             misses += 1
-        if misses >= _MISSES:
+        if misses >= _MAX_MISSES:
             break
-    return [kept[place] for place in sorted(kept)]
+    return [fitting[index] for index in sorted(fitting)]
 
 
-def _order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
-    """Who comes first where not all have room: by turns a row worth a look, and the next of the data."""
-    telling = sorted(range(len(rows)), key=lambda place: (rows[place].is_right is not False, _tau(rows[place])))
-    return iter(dict.fromkeys(chain.from_iterable(zip(telling, range(len(rows)), strict=True))))
+def _priority_order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
+    """Indices of rows in the order in which they get room: alternately a notable row and the next of the data."""
+    notable = sorted(range(len(rows)), key=lambda index: (rows[index].is_right is not False, _tau(rows[index])))
+    return iter(dict.fromkeys(chain.from_iterable(zip(notable, range(len(rows)), strict=True))))
 
 
-def _fitted(
+def _fit_example(
     run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]
 ) -> EncodedExample | None:
-    """The row, its texts cut as far as needed; None where that is not enough, or nobody explains it."""
-    most = BUDGET // 4
+    """The encoded row, its texts cut to fit. None if it does not fit or no method explains it."""
+    max_bytes = BUDGET // 4
     longest: int | None = None
     for _ in range(8):
         shown = example(run, sources, row, longest=longest)
@@ -178,29 +178,29 @@ def _fitted(
             return None
         encoded = encode(shown, groups)
         size = len(script_json(encoded).encode())
-        if size <= most:
+        if size <= max_bytes:
             return EncodedExample(shown, encoded, size)
-        longest = int(0.9 * shown.length * most / size)
+        longest = int(0.9 * shown.length * max_bytes / size)
     return None
 
 
-def _left_out(kept: Sequence[EncodedExample], measured: Measurements) -> list[str]:
-    if len(kept) == len(measured.rows):
+def _left_out(examples: Sequence[EncodedExample], measured: Measurements) -> list[str]:
+    if len(examples) == len(measured.rows):
         return []
     return [
-        f"{len(kept):,} of {len(measured.rows):,} explained rows are shown, to keep the page small: by turns one that "
-        "the model got wrong or where methods disagree most, and the next of the data."
+        f"{len(examples):,} of {len(measured.rows):,} explained rows are shown, to keep the page small: in turn a "
+        "row that the model got wrong or where methods disagree most, and the next row of the data."
     ]
 
 
-# -- what stands in the page ------------------------------------------------------------------------------------------
+# -- the data of the browser ------------------------------------------------------------------------------------------
 
 
 def _browser(
-    sources: Sequence[Source], filters: Sequence[Filter], kept: Sequence[EncodedExample], measured: Measurements
+    sources: Sequence[Source], filters: Sequence[Filter], examples: Sequence[EncodedExample], measured: Measurements
 ) -> Browser:
-    methods = [source.about() for source in sources]
-    counts = {one.name: sum(one.name in entry.row.groups for entry in kept) for one in filters}
+    methods = [source.to_method() for source in sources]
+    counts = {row_filter.name: sum(row_filter.name in entry.row.groups for entry in examples) for row_filter in filters}
     sorts = [("data", "As in the data")]
     if any(row.agreement is not None for row in measured.rows):
         sorts.append(("tau", "Most disagreement first"))
@@ -209,18 +209,18 @@ def _browser(
     has_controls = len({method.control for method in methods}) > 1
     has_marks = any(row.rationale for row in measured.rows)
     mark = ("frame", "framed") if measured.is_image else ("mark", "underlined")
-    static = _static_rows(kept)
+    static = _static_rows(examples)
     return Browser(
         scales=scales([method.kind for method in methods]),
         mark=mark if has_marks else None,
         filters=[
-            ("all", f"All rows ({len(kept):,})"),
-            *((one.name, f"{one.title} ({counts[one.name]:,})") for one in filters),
+            ("all", f"All rows ({len(examples):,})"),
+            *((row_filter.name, f"{row_filter.title} ({counts[row_filter.name]:,})") for row_filter in filters),
         ],
         sorts=sorts,
         methods=[method.name for method in methods],
         switches=[("controls", "controls")] * has_controls + [("marks", "rationale")] * has_marks,
-        static_note=_static_note(len(static), len(kept)),
+        static_note=_static_note(len(static), len(examples)),
         static_rows=static,
         data=script_json(
             {
@@ -228,27 +228,27 @@ def _browser(
                 "cover": opacity(Shade("for", LEVELS)),
                 "levels": LEVELS,
                 "long": LONG,
-                "rows": [entry.row for entry in kept],
+                "rows": [entry.row for entry in examples],
             }
         ),
     )
 
 
-def _static_rows(kept: Sequence[EncodedExample]) -> list[Markup]:
+def _static_rows(examples: Sequence[EncodedExample]) -> list[Markup]:
     """The first rows, as far as there is room. Markup: a template with autoescape made them."""
     drawn: list[Markup] = []
     size = 0
-    for entry in kept[:_PLAIN]:
+    for entry in examples[:_STATIC_ROWS]:
         html = Markup(render("didact.reports", "example.html.j2", row=entry.example))
         size += len(html.encode())
-        if size > _PLAIN_BYTES:
+        if size > _STATIC_BYTES:
             break
         drawn.append(html)
     return drawn
 
 
-def _static_note(shown: int, kept: int) -> str:
-    if shown == kept:
+def _static_note(shown: int, total: int) -> str:
+    if shown == total:
         return ""
-    others = f"{shown} of {kept:,} rows are shown; the others are" if shown else "The rows are"
-    return f"{others} drawn by a script, and this browser runs none."
+    others = f"{shown} of {total:,} rows are shown; the others are" if shown else "The rows are"
+    return f"{others} drawn by a script, but this browser runs no scripts."

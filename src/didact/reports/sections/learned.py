@@ -1,4 +1,4 @@
-"""What was learned: how much each attention head, or each member of a blend, counts."""
+"""What learned explainers learned: the weight of each attention head or each member of a blend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,70 +15,70 @@ from didact.viz.colours import shade
 from didact.viz.tables import Cell, Table
 from didact.viz.weights_chart import WeightsView
 
-_SHOWN = 4  # maps; the rest can be unfolded
+_SHOWN = 4  # tables; a click unfolds the others
 
 
 def section(run: Comparison) -> Section | None:
-    """None where nothing was learned: then there is nothing to miss."""
+    """The section, or None if the run learned no explainer."""
     title = "What was learned"
     if not run.learned:
         return None
-    found, broken = [], []
-    for (explainer, student, size), own in _groups(run.learned).items():
+    groups, broken = [], []
+    for (explainer, student, size), seed_mixes in _groups(run.learned).items():
         name = f"{explainer} for {column_name((student, size))}"
         try:
-            found.append((name, own, _view(name, own)))
+            groups.append((name, seed_mixes, _view(name, seed_mixes)))
         except (DidactError, LookupError, TypeError, ValueError) as error:
             broken.append(f"What {name} learned cannot be shown: {error}")
-    if not found:
-        return Section("learned", title, [missing("Nothing of what was learned can be shown."), Notes(broken)])
-    tables = [_table(name, own, view) for name, own, view in found]
-    said = (
-        "An explainer that learns to teach weighs parts of the model. The darker, the more a part counts; mean over "
-        "seeds. Which parts count depends on the seed, too: point at a number for its spread."
+    if not groups:
+        return Section("learned", title, [missing("Nothing that was learned can be shown."), Notes(broken)])
+    tables = [_table(name, seed_mixes, view) for name, seed_mixes, view in groups]
+    intro = (
+        "An explainer that learns to teach weighs parts of the model. A darker cell is a larger weight, the mean over "
+        "seeds. Weights differ between seeds: point at a number for the standard deviation."
     )
-    remarks = [line for name, own, _ in found for line in _remarks(name, own)]
+    remarks = [line for name, seed_mixes, _ in groups for line in _remarks(name, seed_mixes)]
     shown = Group("maps", [Group("panel", [table]) for table in tables[:_SHOWN]])
     more = Details(f"{len(tables) - _SHOWN} more", tables[_SHOWN:])
-    charts = [Figure(f"learned-{name}", view.summary, _drawn(view), (0,)) for name, _, view in found]
-    return Section("learned", title, [lead(said), shown, more, Notes(remarks + broken)], charts=charts)
+    charts = [Figure(f"learned-{name}", view.summary, _draw_view(view), (0,)) for name, _, view in groups]
+    return Section("learned", title, [lead(intro), shown, more, Notes(remarks + broken)], charts=charts)
 
 
 def _groups(learned: Sequence[LearnedWeights]) -> dict[tuple[str, str, int], list[LearnedWeights]]:
-    """By explainer, student and size what each seed learned."""
-    found: dict[tuple[str, str, int], list[LearnedWeights]] = {}
-    for one in learned:
-        key = (one.explainer, one.student, one.size)
-        found.setdefault(key, []).append(one)
-    return found
+    """The learned weights of each seed, by explainer, student and training size."""
+    groups: dict[tuple[str, str, int], list[LearnedWeights]] = {}
+    for mix in learned:
+        key = (mix.explainer, mix.student, mix.size)
+        groups.setdefault(key, []).append(mix)
+    return groups
 
 
-def _remarks(name: str, own: Sequence[LearnedWeights]) -> list[str]:
-    """What learning remarked on, such as a mix that collapsed to one part; equal remarks of several seeds once."""
+def _remarks(name: str, seed_mixes: Sequence[LearnedWeights]) -> list[str]:
+    """Notes from learning, such as weights that collapsed to one part. Equal notes of several seeds appear once."""
     seeds: dict[str, list[str]] = {}
-    for one in own:
-        for note in one.notes:
-            seeds.setdefault(note, []).append(str(one.seed))
+    for mix in seed_mixes:
+        for note in mix.notes:
+            seeds.setdefault(note, []).append(str(mix.seed))
     return [f"{name}, seed {', '.join(numbers)}: {note}" for note, numbers in seeds.items()]
 
 
-def _view(name: str, own: Sequence[LearnedWeights]) -> WeightsView:
-    weights = np.mean([one.weights for one in own], axis=0)
-    return WeightsView(own[0].names, tuple(map(float, weights)), title=name)
+def _view(name: str, seed_mixes: Sequence[LearnedWeights]) -> WeightsView:
+    weights = np.mean([mix.weights for mix in seed_mixes], axis=0)
+    return WeightsView(seed_mixes[0].names, tuple(map(float, weights)), title=name)
 
 
-def _drawn(view: WeightsView) -> Any:
+def _draw_view(view: WeightsView) -> Any:
     return lambda _: view.chart()
 
 
-def _table(name: str, own: Sequence[LearnedWeights], view: WeightsView) -> Table:
-    spread = dict(zip(view.names, np.std([one.weights for one in own], axis=0), strict=True))
+def _table(name: str, seed_mixes: Sequence[LearnedWeights], view: WeightsView) -> Table:
+    spread = dict(zip(view.names, np.std([mix.weights for mix in seed_mixes], axis=0), strict=True))
     scale = 1.25 * (max(map(abs, view.weights)) or 1.0)
     kind = "signed" if min(view.weights) < 0 else "magnitude"
 
     def cell(member: str, weight: float) -> Cell:
         step = shade(weight, scale, kind)
-        seeds = f" ± {100 * spread[member]:.1f} over {len(own)} seeds" if len(own) > 1 else ""
+        seeds = f" ± {100 * spread[member]:.1f} over {len(seed_mixes)} seeds" if len(seed_mixes) > 1 else ""
         text = "0" if not weight else minus(f"{100 * weight:.1f}")
         return Cell(text, step.look, f"{member}: {text} %{seeds}")
 
@@ -94,6 +94,6 @@ def _table(name: str, own: Sequence[LearnedWeights], view: WeightsView) -> Table
             for i, layer in enumerate(layers)
         ]
         return Table(f"learned-{name}", caption, ["", *(f"head {head}" for head in heads)], rows, "square", data=data)
-    ranked = sorted(zip(view.names, view.weights, strict=True), key=lambda one: -one[1])
+    ranked = sorted(zip(view.names, view.weights, strict=True), key=lambda member_weight: -member_weight[1])
     rows = [[member, cell(member, weight)] for member, weight in ranked]
     return Table(f"learned-{name}", caption, ["part", "weight"], rows, "square", data=data)

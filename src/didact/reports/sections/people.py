@@ -1,4 +1,4 @@
-"""What people said: which explanations they prefer, or learn from, how sure that is, and who beats whom."""
+"""A study with people: which explanations they prefer or learn from, how sure that is, and who beats whom."""
 
 from functools import partial
 from typing import Any, Final
@@ -11,33 +11,32 @@ from didact.results.study_tables import study_tables
 from didact.viz.html import cut
 
 _LEADS: Final = {
-    "ranking": "People ranked explanations without knowing whose they are. The log-worth of a method is what puts it "
-    "before others: with one more, it is put before another about e = 2.7 times as often as behind it.",
-    "simulation": "People learned from explanations of some rows what the model says, and then foretold it for rows "
-    "without any. A cohort saw one method; the control saw none.",
-    "rating": "People rated one explanation at a time. Means are cleared of how strict a person is and of how hard an "
+    "ranking": "People ranked explanations without knowing which method made them. A method whose log-worth is larger "
+    "by 1 is ranked before another about e = 2.7 times as often as behind it.",
+    "simulation": "People studied some rows with explanations, and then predicted the model's answers to other rows "
+    "without any. Each cohort saw one method; the control saw no explanations.",
+    "rating": "People rated one explanation at a time. Means are adjusted for how strict each person and how hard each "
     "item is.",
 }
 _CAPTIONS: Final = {
     "ranking": "Log-worths",
-    "simulation": "Share of the model's answers that people foresee, percent",
+    "simulation": "Share of the model's answers that people predict, percent",
     "rating": "Mean ratings",
 }
 _RANKS: Final = (
-    "rank: 1 + the number of methods that are surely better, by intervals that hold for all pairs at once and are "
-    "about other people and other items like these. Methods of one rank are not alike; they cannot be told apart.",
-    "rank among these people: the same if the very people who were asked judged other items; of "
-    "others it says nothing.",
+    "rank: 1 + the number of methods that are surely better. The intervals hold for all pairs at once, and for other "
+    "people and other items like these. Methods of equal rank may differ, but this study cannot distinguish them.",
+    "rank among these people: the same for other items judged by the same people. It does not hold for other people.",
 )
 _SKILL: Final = (
-    "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
-    "people and items return. It is here to compare with the paper. For what can be said, see the ranks above.",
+    "TrueSkill gives later games more weight and treats pages as independent; its intervals ignore that people and "
+    "items recur. It is shown for comparison with the paper. Use the ranks above for conclusions.",
 )
 
 
-def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> Section:
-    """One study; `place` counts those of a page. Alone on a page, what its head says is not said again."""
-    name = "people" if place == 1 else f"people-{place}"
+def section(study: StudyAnalysis, *, number: int = 1, is_alone: bool = False) -> Section:
+    """The section of a study; `number` counts the studies of a page. `is_alone`: the header has title and headline."""
+    name = "people" if number == 1 else f"people-{number}"
     figures = _figures(study, name) if study.methods else []
     tables: dict[str, list[Block]] = {
         table.name.removeprefix(f"{name}-"): [table] for table in study_tables(study, f"{name}-")
@@ -50,7 +49,7 @@ def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> 
         *figures,
         *tables.get("methods", []),
         Notes(_RANKS),
-        # What a simulation tests are its pairs.
+        # In a simulation study, the tests are of pairs.
         *(pairs if study.kind == "simulation" else [Details("Every pair of methods", pairs)]),
         Details("TrueSkill, as SMaT's study computed it", [*skills, Notes(_SKILL)] if skills else []),
         Heading("Do people agree?"),
@@ -60,56 +59,59 @@ def section(study: StudyAnalysis, *, place: int = 1, is_alone: bool = False) -> 
         Details(f"{study.counts.people} people", tables.get("everybody", [])),
         Notes(study.notes),
     ]
-    return Section(name, "People" if place == 1 else f"People, study {place}", blocks)
+    return Section(name, "People" if number == 1 else f"People, study {number}", blocks)
 
 
 def _reason(reason: str) -> str:
-    said = reason or "there is too little for that"
-    return f"{said[0].upper()}{said[1:]}."
+    text = reason or "there are too few answers for that"
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _figures(study: StudyAnalysis, name: str) -> list[Figure]:
     scale = study.format.scale
-    lines = []
+    dots = []
     for method in study.methods:
         written = study.format.plain(method.estimate)
-        told = f"{label(method.method)}: {written} ({study.format.interval(method.low, method.high, signed=False)})"
+        tooltip = f"{label(method.method)}: {written} ({study.format.interval(method.low, method.high, signed=False)})"
         low, high = (None if end is None else end * scale for end in (method.low, method.high))
         people = [value * scale for value in (method.by_person or {}).values()]
         short, color = label(method.method, 44), GREY if method.is_control else BLUE
-        lines.append(Dot(short, method.estimate * scale, low, high, written, told, color, people=people))
-    control = next((one.estimate * scale for one in study.methods if one.is_control), None)
+        dots.append(Dot(short, method.estimate * scale, low, high, written, tooltip, color, people=people))
+    control = next((entry.estimate * scale for entry in study.methods if entry.is_control), None)
     base = {"ranking": 0.0, "simulation": control, "rating": None}[study.kind]
     most = 100.0 if study.kind == "simulation" else None
-    told = "; ".join(one.told for one in lines[:12])
+    description = "; ".join(dot.tooltip for dot in dots[:12])
     caption = f"{_CAPTIONS[study.kind]}, with {100 * study.level:g} % intervals"
-    draw = partial(dot_plot, lines, base=base, ticks=most)
-    first = Figure(f"{name}-methods", f"{caption}. {told}.", draw, caption=caption)
+    draw = partial(dot_plot, dots, base=base, ticks=most)
+    first = Figure(f"{name}-methods", f"{caption}. {description}.", draw, caption=caption)
     return [first, _who_beats_whom(study, name)] if len(study.methods) > 1 and study.pairs else [first]
 
 
 def _who_beats_whom(study: StudyAnalysis, name: str) -> Figure:
-    sure = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
-    caption = "Who beats whom: the row's lead over the column; filled where it is sure"
-    alt = f"{caption}. {'; '.join(sure[:20]) or 'No two can be told apart'}."
+    sure_pairs = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
+    caption = "Who beats whom: the lead of the row over the column; filled where it is sure"
+    alt = f"{caption}. {'; '.join(sure_pairs[:20]) or 'No two can be distinguished'}."
     return Figure(f"{name}-beats", alt, partial(_square, study), caption=caption)
 
 
 def _square(study: StudyAnalysis, width: int) -> Any:
-    """A square: filled where one method is surely better or worse than the other, with the difference in words."""
+    """A matrix of differences, filled where one method is surely better or worse than the other."""
     is_narrow = width <= NARROW
-    names = [one.method for one in study.methods]
-    rows = [f"{place}. {cut(label(name, 30), 12 if is_narrow else 30)}" for place, name in enumerate(names, 1)]
-    columns = [f"{place}" for place in range(1, len(names) + 1)]
-    fields = []
+    names = [method.method for method in study.methods]
+    rows = [f"{number}. {cut(label(name, 30), 12 if is_narrow else 30)}" for number, name in enumerate(names, 1)]
+    columns = [f"{number}" for number in range(1, len(names) + 1)]
+    cells = []
     for pair in study.pairs:
         for row, column, sign in ((pair.better, pair.worse, 1.0), (pair.worse, pair.better, -1.0)):
             if row not in names or column not in names:
                 continue
-            way, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
-            word, ground, ink = (way, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
-            written = study.format.signed(sign * pair.difference)
-            told = f"{label(row)} against {label(column)}: {written}, {word}"
-            fields.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, told))
+            claim, background = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
+            verdict, background, text_color = (
+                (claim, background, PAGE) if pair.is_sure else ("cannot be distinguished", LINE, INK)
+            )
+            difference = study.format.signed(sign * pair.difference)
+            tooltip = f"{label(row)} against {label(column)}: {difference}, {verdict}"
+            position = rows[names.index(row)], columns[names.index(column)]
+            cells.append(ChartCell(*position, difference, background, text_color, tooltip))
     size = (width if is_narrow else min(width, 230 + 76 * len(names)), 38 * len(names) + 40)
-    return cell_chart(fields, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)
+    return cell_chart(cells, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)

@@ -1,4 +1,4 @@
-"""Where the numbers come from: plan, versions, fingerprints, seeds; what failed and what was left out."""
+"""Where the numbers come from: plan, versions, fingerprints and seeds; what failed and what was left out."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ from didact.results.gains import column_name
 from didact.viz.html import cut
 from didact.viz.tables import Cell, Table
 
-_MOST = 50  # failed runs that are listed
+_MAX_FAILURES = 50  # failed runs that are listed
 
 
 def section(run: Comparison) -> Section:
     blocks: list[Block] = [
-        lead("All that decides the numbers of this page, and all that is missing from them."),
+        lead("Everything that determines the numbers of this page, and everything that is missing from them."),
         _facts(run),
     ]
     if run.failed:
-        again = "Give the same didact compare command again: only runs that failed are tried once more."
-        blocks += [Heading("Runs that failed"), _failed(run), Notes([again])]
+        retry_note = "Run the same didact compare command again: it repeats only the runs that failed."
+        blocks += [Heading("Runs that failed"), _failed(run), Notes([retry_note])]
     else:
         blocks.append(Paragraph("All runs succeeded."))
     if left_out := _left_out(run):
-        blocks += [Heading("What was left out, and why"), Notes(left_out, most=200)]
+        blocks += [Heading("What was left out, and why"), Notes(left_out, max_lines=200)]
     if plan := str(run.about.get("plan") or ""):
         summary = "The plan, as a file for didact compare PLAN.toml"
         blocks.append(Details(summary, [Code(cut(plan, 20_000))]))
@@ -55,7 +55,7 @@ def _facts(run: Comparison) -> Table:
 
 
 def _rows(run: Comparison) -> dict[str, str]:
-    """Row counts by what they were for, as a table names them."""
+    """Row counts as text, by their names in the table."""
     names = {"dev": "dev rows", "test": "test rows", "measured": "rows measured otherwise"}
     return {names.get(name, f"rows {name}"): text for name, text in row_counts(run).items()}
 
@@ -70,45 +70,45 @@ def _duration(seconds: float | None) -> str:
 
 def _tuned(tune: Any) -> str:
     if not isinstance(tune, dict) or not tune:
-        return "nothing: every method is sent as it is"
+        return "nothing: the scores of every method are used unchanged"
     return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
 
 
 def _failed(run: Comparison) -> Table:
     rows: list[list[Cell | str]] = []
-    for one in run.failed[:_MOST]:
-        where = f"{one.student}, {one.size} rows, seed {one.seed}"
-        rows.append([one.explainer, where, Cell(cut(" ".join(one.error.split()), 300))])
-    more = len(run.failed) - _MOST
-    caption = f"{len(run.failed):,} runs failed" + (f"; the first {_MOST} of them" if more > 0 else "")
+    for failure in run.failed[:_MAX_FAILURES]:
+        where = f"{failure.student}, {failure.size} rows, seed {failure.seed}"
+        rows.append([failure.explainer, where, Cell(cut(" ".join(failure.error.split()), 300))])
+    more = len(run.failed) - _MAX_FAILURES
+    caption = f"{len(run.failed):,} runs failed" + (f"; the first {_MAX_FAILURES} of them" if more > 0 else "")
     return Table("failed", caption, ["explainer", "student", "error"], rows, words=(0, 1, 2), data=list(run.failed))
 
 
 def _left_out(run: Comparison) -> list[str]:
-    said = [str(line) for line in run.about.get("left_out") or ()]
-    said += [
+    notes = [str(line) for line in run.about.get("left_out") or ()]
+    notes += [
         f"{column_name(column)}: the students did not learn, so there is no verdict{f' ({reason})' if reason else ''}."
         for column, reason in run.unlearned.items()
     ]
-    said += run.notes
+    notes += run.notes
     lost = [row for row in run.rows if row.lost_rows]
-    said += [
-        f"{row.explainer} for {row.student}, {row.size:,} rows: of {row.lost_rows:,} rows a part of the explanation "
-        "lies behind what the student reads, and was dropped."
+    notes += [
+        f"{row.explainer} for {row.student}, {row.size:,} rows: in {row.lost_rows:,} rows, a part of the explanation "
+        "is beyond the text that the student reads, and was dropped."
         for row in lost
     ]
     if run.measured is not None:
         if len(run.measured.methods) > 1 and not run.measured.agreement:
-            said.append(f"Agreement between the methods was not measured. {MEASURE_HINT}")
+            notes.append(f"Agreement between the methods was not measured. {MEASURE_HINT}")
         if not run.measured.cost:
-            said.append(f"The cost of the methods was not measured. {MEASURE_HINT}")
-        said += [f"{method.label} was not measured: {method.reason}" for method in run.measured.skipped]
+            notes.append(f"The cost of the methods was not measured. {MEASURE_HINT}")
+        notes += [f"{method.label} was not measured: {method.reason}" for method in run.measured.skipped]
         skipped: dict[tuple[str, int], list[str]] = {}
         for row in run.measured.metrics.rows:
             if row.skipped:
                 skipped.setdefault((row.metric, row.skipped), []).append(row.method)
-        said += [
-            f"{metric}: no answer for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
+        notes += [
+            f"{metric}: undefined for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
             for (metric, count), methods in sorted(skipped.items())
         ]
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(notes))

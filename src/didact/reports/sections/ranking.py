@@ -1,4 +1,4 @@
-"""Who teaches how much: gains with intervals, as charts and as a table; and whether students agree about it."""
+"""How much each method teaches: gains with intervals as charts and a table, and whether students agree."""
 
 import itertools
 from functools import partial
@@ -20,7 +20,7 @@ _KEY = Key(
     [
         ("dot blue", "method"),
         ("dot grey", "control"),
-        ("dot hollow", "hollow: no gain is claimed (the interval includes 0, or there is none)"),
+        ("dot hollow", "hollow: no gain is claimed (the interval includes 0 or is missing)"),
     ]
 )
 _EXPORTED = (
@@ -28,10 +28,10 @@ _EXPORTED = (
     *("low_seeds", "rank", "is_control", "test_rows"),
 )
 UNLEARNED = "students did not learn: no verdict"
-_SHOWN = 4  # charts; the rest can be unfolded
+_SHOWN = 4  # charts; a click unfolds the others
 
 
-_STARRED = ("clear", "close", "alone")  # verdicts by which a method teaches best
+_STARRED = ("clear", "close", "alone")  # verdicts that name a best method
 _MEASURES = {
     "pearson": "Pearson's r with the model",
     "f1": "F1 with the model's answers",
@@ -43,11 +43,11 @@ def section(run: Comparison) -> Section:
     if not run.rows:
         return Section("ranking", "Ranking", [missing("No training succeeded. The end of the page says why.")])
     columns = sorted(run.columns, key=lambda column: column not in run.judged)
-    figures = [_figure(run, column) for column in columns if _lines(run, column)]
+    figures = [_figure(run, column) for column in columns if _chart_rows(run, column)]
     blocks: list[Block] = [
         lead(
-            "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
-            "is over students who saw none; the bar is its 95 % interval, corrected for the number of methods."
+            "How much better students predict the model on unseen rows if they saw explanations while learning. Gains "
+            "are measured against students who saw none; bars are 95 % intervals, corrected for the number of methods."
         ),
         _KEY if figures else missing("No method has a gain here, so there is nothing to draw."),
         *folded(figures, min(_SHOWN, len(run.judged) or 1), "charts", "more charts"),
@@ -58,30 +58,32 @@ def section(run: Comparison) -> Section:
     return Section("ranking", "Ranking", blocks if taus is None else [*blocks, Heading("Do the students agree?"), taus])
 
 
-def _lines(run: Comparison, column: Column) -> list[GainRow]:
-    """What a chart shows, from the largest gain to the smallest."""
+def _chart_rows(run: Comparison, column: Column) -> list[GainRow]:
+    """The rows of a chart, from the largest gain to the smallest."""
     rows = [run.find(name, column) for name in run.ranked]
-    known = [row for row in rows if row is not None and row.gain is not None]
-    return sorted(known, key=lambda row: -(row.gain or 0.0))
+    rows_with_gain = [row for row in rows if row is not None and row.gain is not None]
+    return sorted(rows_with_gain, key=lambda row: -(row.gain or 0.0))
 
 
 def _figure(run: Comparison, column: Column) -> Figure:
-    rows = _lines(run, column)
-    told = "; ".join(f"{label(row.explainer)} {run.format.signed(row.gain)} ({run.interval(row)})" for row in rows[:12])
-    plain = run.find(NONE, column)
-    start = f" none: {run.format.plain(plain.mean)}." if plain is not None else ""
+    rows = _chart_rows(run, column)
+    description = "; ".join(
+        f"{label(row.explainer)} {run.format.signed(row.gain)} ({run.interval(row)})" for row in rows[:12]
+    )
+    baseline = run.find(NONE, column)
+    baseline_text = f" none: {run.format.plain(baseline.mean)}." if baseline is not None else ""
     is_judged = column in run.judged
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
-        f"Gains over none with 95 % intervals, corrected for the number of methods, {_titled(run, column)}.{start} "
-        f"From best to worst: {told}.",
+        f"Gains over none with 95 % intervals, corrected for the number of methods, "
+        f"{_column_title(run, column)}.{baseline_text} From best to worst: {description}.",
         partial(_chart, run, rows, is_judged=is_judged),
-        caption=_titled(run, column),
+        caption=_column_title(run, column),
     )
 
 
-def _titled(run: Comparison, column: Column) -> str:
-    """The name of a column, with a mark where it says nothing, or where some students failed to learn."""
+def _column_title(run: Comparison, column: Column) -> str:
+    """The name of a column, marked if its students or some of them did not learn."""
     return column_name(column) + run.column_mark(column) + ("" if column in run.judged else f" ({UNLEARNED})")
 
 
@@ -89,12 +91,12 @@ def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool 
     dots = []
     scale = run.format.scale
     for row in rows:
-        name, written = label(row.explainer, 44), run.format.signed(row.gain)
+        name, gain_text = label(row.explainer, 44), run.format.signed(row.gain)
         low, high = (None if end is None else end * scale for end in (row.low, row.high))
         color = BLUE if is_judged and not row.is_control else GREY
-        is_full = is_judged and (row.is_above or row.is_below)
-        told = f"{name}: {written} ({run.interval(row)}), {row.seeds} seeds"
-        dots.append(Dot(name, (row.gain or 0.0) * scale, low, high, written, told, color, is_full))
+        is_filled = is_judged and (row.is_above or row.is_below)
+        tooltip = f"{name}: {gain_text} ({run.interval(row)}), {row.seeds} seeds"
+        dots.append(Dot(name, (row.gain or 0.0) * scale, low, high, gain_text, tooltip, color, is_filled))
     return dot_plot(dots, width, base=0.0, base_name="zero", title=f"gain over none, {run.unit}")
 
 
@@ -102,7 +104,7 @@ def _table(run: Comparison) -> Table:
     several = len(run.columns) > 1
     heads: list[Cell | str] = ["explainer", "mean rank" if several else "rank"]
     heads += [
-        Cell(_titled(run, column), "" if column in run.judged else "control", student_text(run, column[0]))
+        Cell(_column_title(run, column), "" if column in run.judged else "control", student_text(run, column[0]))
         for column in run.columns
     ]
     verdict = verdict_of(run)
@@ -119,9 +121,9 @@ def _table(run: Comparison) -> Table:
     for row in run.rows:
         learned = None if judged is None else row.column in judged
         fields = {name: row[name] for name in _EXPORTED} | {"measure": run.measure}
-        data.append(fields | {"learned": learned, "written": _written(run, row)})
-    what = _MEASURES.get(run.measure, "percent of rows on which students agree with the model")
-    caption = f"Gain over none, {run.unit}, with its 95 % interval (Holm-corrected); none: {what}"
+        data.append(fields | {"learned": learned, "written": _gain_with_interval(run, row)})
+    baseline_text = _MEASURES.get(run.measure, "percent of rows on which students agree with the model")
+    caption = f"Gain over none, {run.unit}, with its 95 % interval (Holm-corrected); none: {baseline_text}"
     return Table("ranking", caption, heads, rows, look="ranking", data=data)
 
 
@@ -135,15 +137,15 @@ def _cell(run: Comparison, row: GainRow | None) -> Cell:
     is_judged = row.column in run.judged
     aside = f"{run.format.brackets(row.low, row.high)} {row.mark if is_judged else ''}{row.footnotes}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
-    lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
-    told = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
-    told += [] if is_judged else [UNLEARNED]
+    lost = f"{row.lost_rows:,} rows lost part of their explanation" if row.lost_rows else ""
+    details = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
+    details += [] if is_judged else [UNLEARNED]
     look = "control" if row.is_control or not is_judged else ""
-    return Cell(run.format.signed(row.gain), look, "; ".join(filter(None, told)), aside)
+    return Cell(run.format.signed(row.gain), look, "; ".join(filter(None, details)), aside)
 
 
-def _written(run: Comparison, row: GainRow) -> str:
-    """A gain with its interval as one text, for a sheet; of `none` its mean."""
+def _gain_with_interval(run: Comparison, row: GainRow) -> str:
+    """A gain with its interval as one text for the CSV file; for `none`, its mean."""
     if row.explainer == NONE:
         return run.format.plain(row.mean)
     return "" if row.gain is None else f"{run.format.signed(row.gain)} {run.format.brackets(row.low, row.high)}"
@@ -151,47 +153,52 @@ def _written(run: Comparison, row: GainRow) -> str:
 
 def _notes(run: Comparison) -> list[str]:
     star = "★ in the lead (controls excluded); tied methods share it. " if verdict_of(run).level in _STARRED else ""
-    said = [
+    notes = [
         f"{star}▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05, Holm-corrected "
         "over the methods of a column (each control by itself)."
     ]
     if not run.contrasts:
-        said.append(run.why_no_contrasts)
-    said += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in run.rows if row.low_seeds]
+        notes.append(run.why_no_contrasts)
+    notes += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in run.rows if row.low_seeds]
     for column, reason in run.unlearned.items():
-        said.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
+        notes.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
     if any(row.seeds < FEW_SEEDS for row in run.rows):
-        said.append(f"° fewer than {FEW_SEEDS} seeds: the interval says little. Ask for more with --seeds 8.")
-    said += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
+        notes.append(f"° fewer than {FEW_SEEDS} seeds: the interval is unreliable. Use --seeds 8.")
+    notes += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
-        said.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
-    said += incomplete_notes(run)
+        notes.append(f"{len(run.failed):,} runs failed; a contrast leaves out seeds that failed in either arm.")
+    notes += incomplete_notes(run)
     if len(run.sizes) == 1:
-        said.append(
-            "One size was tried. --train-sizes 125,250,500 shows how gains change with more rows to learn from."
+        notes.append(
+            "There is one training size. Use --train-sizes 125,250,500 to see how gains change with more rows."
         )
     if any(row.lost_rows for row in run.rows):
-        said.append(
-            "Some rows lost part of their explanation on its way to a student that reads less; point at a number."
+        notes.append(
+            "Some students read less text than the model: some rows lost part of their explanation. Point at a number."
         )
-    return said
+    return notes
 
 
 def _agreement(run: Comparison) -> Table | None:
-    columns = [(str(one.get("student")), int(one.get("size") or 0)) for one in run.agreement.get("columns") or []]
+    columns = [(str(entry.get("student")), int(entry.get("size") or 0)) for entry in run.agreement.get("columns") or []]
     tau = run.agreement.get("tau") or []
     if len(tau) != len(columns):
         return None
-    learned = [place for place, column in enumerate(columns) if column not in run.unlearned]
+    learned = [index for index, column in enumerate(columns) if column not in run.unlearned]
     tau = [[tau[first][second] for second in learned] for first in learned]
-    names = [column_name(columns[place]) for place in learned]
+    names = [column_name(columns[index]) for index in learned]
     if len(names) < 2:
         return None
     rows: list[list[Cell | str]] = []
     for name, line in zip(names, tau, strict=True):
-        rows.append([name, *(Cell("–" if (one := number(value)) is None else minus(f"{one:.2f}")) for value in line)])
+        rows.append(
+            [
+                name,
+                *(Cell("–" if (tau_value := number(value)) is None else minus(f"{tau_value:.2f}")) for value in line),
+            ]
+        )
     pairs = [number(tau[a][b]) for a, b in itertools.combinations(range(len(tau)), 2)]
-    known = [value for value in pairs if value is not None]
-    span = f", from {minus(f'{min(known):.2f}')} to {minus(f'{max(known):.2f}')}" if known else ""
-    caption = f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking"
+    known_taus = [value for value in pairs if value is not None]
+    span = f", from {minus(f'{min(known_taus):.2f}')} to {minus(f'{max(known_taus):.2f}')}" if known_taus else ""
+    caption = f"Kendall's τ between the rankings by each pair of students{span}; 1 is the same ranking"
     return Table("students-agree", caption, ["", *names], rows)

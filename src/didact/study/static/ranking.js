@@ -1,4 +1,4 @@
-// Cards in an order with ties: by pointer, by buttons and by keyboard. The form's selects hold the ranks; this sets them.
+// Orders cards, with ties, by pointer, buttons and keyboard. The form's selects hold the ranks; this script sets them.
 "use strict";
 (() => {
   const list = document.querySelector("#cards");
@@ -8,36 +8,36 @@
   const select = (code) => slots.get(code).querySelector("select");
   const isGrid = list.classList.contains("grid");
   const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
-  const words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+  const ordinalWords = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
   const ordinal = (rank) => rank + (/1[123]$/.test(rank) ? "th" : ["th", "st", "nd", "rd"][rank % 10] || "th");
 
-  // An order is a list of groups of equals, best first: [["a"], ["b", "c"], ["d"]]. What follows makes a new order of one.
-  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+  // An order is a list of groups of equal cards, best first: [["a"], ["b", "c"], ["d"]]. These functions return a new one.
+  const same = (first, second) => JSON.stringify(first) === JSON.stringify(second);
   const groupOf = (order, code) => order.findIndex((group) => group.includes(code));
-  const without = (order, code) => order.map((group) => group.filter((one) => one !== code)).filter((group) => group.length);
+  const without = (order, code) => order.map((group) => group.filter((other) => other !== code)).filter((group) => group.length);
   const rankOf = (order, code) => 1 + order.slice(0, groupOf(order, code)).flat().length;
 
   const spliced = (list, at, cut, ...more) => [...list.slice(0, at), ...more, ...list.slice(at + cut)];
 
-  // One step: out of its group of equals, or past the group next to it.
+  // Move a card one step: out of its group of equals, or past the next group.
   const stepped = (order, code, step) => {
     const at = groupOf(order, code);
     const rest = without(order, code);
     if (order[at].length > 1) return spliced(rest, step < 0 ? at : at + 1, 0, [code]);
     return at + step < 0 || at + step >= order.length ? order : spliced(rest, at + step, 0, [code]);
   };
-  // To the position `place` of all cards: among equals it becomes one of them.
-  const placed = (order, code, place) => {
+  // Move a card to a position among all cards. Between equal cards it becomes one of them.
+  const placed = (order, code, position) => {
     const rest = without(order, code);
-    let seen = 0;
+    let passed = 0;
     for (const [at, group] of rest.entries()) {
-      if (place === seen) return spliced(rest, at, 0, [code]);
-      if (place < seen + group.length) return spliced(rest, at, 1, spliced(group, place - seen, 0, code));
-      seen += group.length;
+      if (position === passed) return spliced(rest, at, 0, [code]);
+      if (position < passed + group.length) return spliced(rest, at, 1, spliced(group, position - passed, 0, code));
+      passed += group.length;
     }
     return [...rest, [code]];
   };
-  // Equal to the one before, or no longer.
+  // Make a card equal to the one before, or undo that.
   const tied = (order, code) => {
     const at = groupOf(order, code);
     const inside = order[at].indexOf(code);
@@ -45,21 +45,21 @@
     return at ? spliced(order, at - 1, 2, [...order[at - 1], ...order[at]]) : order;
   };
 
-  // What each card gets besides its select.
-  const make = (kind, inside, does) => {
+  // The buttons of each card, besides its select.
+  const make = (kind, inside, onClick) => {
     const button = document.createElement("button");
     button.type = "button";
     button.className = kind;
     button.append(...inside);
-    if (does) button.addEventListener("click", does);
+    if (onClick) button.addEventListener("click", onClick);
     return button;
   };
   const span = (kind, text, isHidden = false) => {
-    const found = document.createElement("span");
-    found.className = kind;
-    found.textContent = text;
-    if (isHidden) found.setAttribute("aria-hidden", "true");
-    return found;
+    const element = document.createElement("span");
+    element.className = kind;
+    element.textContent = text;
+    if (isHidden) element.setAttribute("aria-hidden", "true");
+    return element;
   };
   for (const [code, slot] of slots) {
     const name = span("letter", letter(code));
@@ -87,7 +87,7 @@
     });
   }
 
-  // The order at first: what the selects say (a draft, or an answer that was not taken), or as the page has it.
+  // The initial order: that of the selects (a draft or a refused answer), else that of the page.
   const codes = [...slots.keys()];
   const isRanked = codes.every((code) => select(code).value);
   let order = isRanked ? [] : codes.map((code) => [code]);
@@ -96,7 +96,7 @@
     order = order.filter((group) => group.length);
   }
 
-  // `pinned` stays where it is in the document and the others move around it: it keeps focus and pointer.
+  // `pinned` keeps its position in the document, and so its focus and pointer; the others move around it.
   const show = (pinned = null) => {
     const flat = order.flat();
     const before = new Map(flat.map((code) => [code, [slots.get(code).offsetLeft, slots.get(code).offsetTop]]));
@@ -126,14 +126,14 @@
     });
   };
 
-  const said = document.querySelector("#said");
-  const tell = (code) => {
-    const others = order[groupOf(order, code)].filter((one) => one !== code).map(letter);
+  const status = document.querySelector("#said");
+  const announce = (code) => {
+    const others = order[groupOf(order, code)].filter((other) => other !== code).map(letter);
     const rank = rankOf(order, code);
-    said.textContent = `${letter(code)} is now ${words[rank - 1] || ordinal(rank)}${others.length ? `, equal to ${others.join(" and ")}` : ""}`;
+    status.textContent = `${letter(code)} is now ${ordinalWords[rank - 1] || ordinal(rank)}${others.length ? `, equal to ${others.join(" and ")}` : ""}`;
   };
-  const settled = (code) => {
-    tell(code);
+  const announceAndStore = (code) => {
+    announce(code);
     select(code).dispatchEvent(new Event("change", { bubbles: true }));
   };
   const change = (next, code) => {
@@ -141,16 +141,16 @@
     order = next;
     show(code);
     slots.get(code).scrollIntoView({ block: "nearest" });
-    settled(code);
+    announceAndStore(code);
   };
 
-  // By pointer: the handle for any, the whole card for a mouse.
+  // Dragging: by the handle with any pointer, by the whole card with a mouse.
   let drag = null;
   list.addEventListener("pointerdown", (event) => {
     if (drag || event.button || !event.isPrimary) return;
     const isHandle = event.target.closest(".handle");
     const isCard = event.pointerType === "mouse" && event.target.closest(".card") && !event.target.closest("button, select, label");
-    const isBar = event.target.clientWidth && event.offsetX > event.target.clientWidth; // the bar of a long text scrolls
+    const isBar = event.target.clientWidth && event.offsetX > event.target.clientWidth; // the scrollbar of a long text
     if (!isHandle && (!isCard || isBar)) return;
     const slot = event.target.closest(".slot");
     const box = slot.getBoundingClientRect();
@@ -180,19 +180,19 @@
     const edge = 70;
     const beyond = Math.min(0, drag.y - edge) + Math.max(0, drag.y - innerHeight + edge);
     if (beyond) scrollBy({ top: Math.max(-18, Math.min(18, beyond / 3)), behavior: "instant" });
-    place();
+    moveCard();
     requestAnimationFrame(follow);
   };
-  const place = () => {
+  const moveCard = () => {
     const { slot, code } = drag;
     const box = list.getBoundingClientRect();
-    const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // beyond, the page would grow without end
+    const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // further out, the page would grow without end
     const left = isGrid ? within(drag.x - drag.byX - box.left, list.offsetWidth - slot.offsetWidth) : 0;
     const top = within(drag.y - drag.byY - box.top, list.offsetHeight - slot.offsetHeight);
-    const far = (one) => Math.hypot(one.offsetLeft + one.offsetWidth / 2 - left - slot.offsetWidth / 2,
-      one.offsetTop + one.offsetHeight / 2 - top - slot.offsetHeight / 2);
-    const flat = order.flat().map((one) => slots.get(one));
-    const at = flat.reduce((best, one, here) => (far(one) < far(flat[best]) ? here : best), flat.indexOf(slot));
+    const distance = (other) => Math.hypot(other.offsetLeft + other.offsetWidth / 2 - left - slot.offsetWidth / 2,
+      other.offsetTop + other.offsetHeight / 2 - top - slot.offsetHeight / 2);
+    const flat = order.flat().map((other) => slots.get(other));
+    const at = flat.reduce((best, other, index) => (distance(other) < distance(flat[best]) ? index : best), flat.indexOf(slot));
     if (flat[at] !== slot) {
       order = at === drag.from ? drag.start : placed(drag.start, code, at);
       show(code);
@@ -201,7 +201,7 @@
   };
   const drop = (isMeant) => {
     const { slot, code, start, isOn } = drag;
-    if (isOn && isMeant) place();
+    if (isOn && isMeant) moveCard();
     drag = null;
     if (!isOn) return;
     slot.style.transform = "";
@@ -210,7 +210,7 @@
     if (!isMeant) order = start;
     show(code);
     slot.scrollIntoView({ block: "nearest" });
-    if (!same(order, start)) settled(code);
+    if (!same(order, start)) announceAndStore(code);
   };
 
   show();
