@@ -80,17 +80,17 @@ class TestMatch:
 
     def test_as_given(self):
         model = ("NEGATIVE", "POSITIVE")
-        assert match_classes(("good", "terrible"), model, given=["terrible", "good"]).mapping == (1, 0)
-        assert match_classes(("good", "terrible"), model, given=("Terrible", " Good")).mapping == (1, 0)
-        assert match_classes(("0", "1"), model, given=[1, 0]).mapping == (1, 0)
-        assert match_classes(("good",), model, given=["none", "good"]).mapping == (1,)
-        assert match_classes(("NEGATIVE", "POSITIVE"), model, given=["POSITIVE", "NEGATIVE"]).mapping == (1, 0)
+        assert match_classes(("good", "terrible"), model, classes=["terrible", "good"]).mapping == (1, 0)
+        assert match_classes(("good", "terrible"), model, classes=("Terrible", " Good")).mapping == (1, 0)
+        assert match_classes(("0", "1"), model, classes=[1, 0]).mapping == (1, 0)
+        assert match_classes(("good",), model, classes=["none", "good"]).mapping == (1,)
+        assert match_classes(("NEGATIVE", "POSITIVE"), model, classes=["POSITIVE", "NEGATIVE"]).mapping == (1, 0)
         with pytest.raises(OptionError, match=r"one for each of the model's 2 classes .* 1 were given: good"):
-            match_classes(("good",), model, given=["good"])
+            match_classes(("good",), model, classes=["good"])
         with pytest.raises(OptionError, match="every class of the data once, and terrible is missing"):
-            match_classes(("good", "terrible"), model, given=["good", "bad"])
+            match_classes(("good", "terrible"), model, classes=["good", "bad"])
         with pytest.raises(OptionError, match="good is missing"):
-            match_classes(("good",), model, given=["good", "good"])
+            match_classes(("good",), model, classes=["good", "good"])
 
 
 def dataset(classes=("Good", "bad"), task=CLASSIFICATION, **more):

@@ -256,12 +256,12 @@ class CompareConfig(DataOptions, ModelOptions):
 
     def trials(self, strategy: Spec) -> list[dict[str, object]]:
         """The grid of the search space for this strategy, one dict of options per trial; [{}] without a search."""
-        from didact.students.build import alike, strategy_options
+        from didact.students.build import as_option_type, strategy_options
 
         options = strategy_options(strategy)
         grid = {name: values for name, values in self.search_space.items() if name in options}
         trials = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-        return [{name: alike(value, options[name]) for name, value in trial.items()} for trial in trials]
+        return [{name: as_option_type(value, options[name]) for name, value in trial.items()} for trial in trials]
 
     def to_toml(self) -> str:
         """The plan as TOML, without empty options and without `trust_remote_code`."""

@@ -33,7 +33,7 @@ class ClassMatch:
 
 
 def match_classes(
-    data_classes: Sequence[str], model_classes: Sequence[str], *, given: Sequence[Any] | None = None
+    data_classes: Sequence[str], model_classes: Sequence[str], *, classes: Sequence[Any] | None = None
 ) -> ClassMatch:
     """Find the model's class for each class of the data.
 
@@ -42,8 +42,8 @@ def match_classes(
     names do not decide the match.
     """
     data, model = tuple(map(str, data_classes)), tuple(map(str, model_classes))
-    if given is not None:
-        return _match_explicit(data, model, given)
+    if classes is not None:
+        return _match_explicit(data, model, classes)
     by_name = [_position_of(name, model) for name in data]
     if None not in by_name:
         mapping = tuple(position for position in by_name if position is not None)
@@ -112,15 +112,15 @@ def _align(
     splits: dict[str, Split],
     data_classes: tuple[str, ...],
     model_classes: Sequence[str],
-    given: Sequence[Any] | None,
+    classes: Sequence[Any] | None,
     required: bool,
 ) -> tuple[dict[str, Split], str | None]:
     if all(_label_index(row) is None for split in splits.values() for row in split):
         return splits, None
     try:
-        match = match_classes(data_classes, model_classes, given=given)
+        match = match_classes(data_classes, model_classes, classes=classes)
     except OptionError as error:
-        if required or given is not None:
+        if required or classes is not None:
             raise
         unlabelled = {name: Split(name, [replace(row, label=None) for row in split]) for name, split in splits.items()}
         return (
@@ -130,8 +130,8 @@ def _align(
     return {name: Split(name, match.relabel(split)) for name, split in splits.items()}, match.note
 
 
-def _match_explicit(data: tuple[str, ...], model: tuple[str, ...], given: Sequence[Any]) -> ClassMatch:
-    names = (given,) if isinstance(given, str) else tuple(map(str, given))
+def _match_explicit(data: tuple[str, ...], model: tuple[str, ...], classes: Sequence[Any]) -> ClassMatch:
+    names = (classes,) if isinstance(classes, str) else tuple(map(str, classes))
     if len(names) != len(model):
         raise OptionError(
             f"classes= (--classes) names the data's classes in the model's order, one for each of the model's "

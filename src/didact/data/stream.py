@@ -213,7 +213,7 @@ def _in_classes(
     if classes_found is None or options.classes is None:
         return rows
     try:
-        match = match_classes(classes_found, options.classes, given=options.data_classes)
+        match = match_classes(classes_found, options.classes, classes=options.data_classes)
     except OptionError as error:
         raise OptionError(f"{table.name}, {table.unit}s {table.numbers[0]} to {table.numbers[-1]}: {error}") from None
     if is_first:

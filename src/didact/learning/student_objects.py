@@ -10,7 +10,7 @@ from didact.models import MODELS
 from didact.models.native import NativeModel
 from didact.registry import Registry, Spec, parse_spec, python_number
 from didact.students import STRATEGIES
-from didact.students.build import DEFAULT_STRATEGY, StudentSpec, alike, parse_student
+from didact.students.build import DEFAULT_STRATEGY, StudentSpec, as_option_type, parse_student
 from didact.students.strategy import Strategy
 
 DEFAULT: Final = "default"  # stands for the default architecture
@@ -87,7 +87,7 @@ def _strategy_spec(instance: Strategy) -> Spec:
                 f"every student has a strategy of its own, made of the options of {strategy_class.__name__}, which "
                 f"does not keep {name!r}. Write self.{name} = {name} in its __init__."
             )
-        value = alike(python_number(getattr(instance, name)), parameter.default)
+        value = as_option_type(python_number(getattr(instance, name)), parameter.default)
         if value != parameter.default:
             options[name] = value
     return _check_readable(Spec(_name_of(STRATEGIES, strategy_class), options))

@@ -77,10 +77,10 @@ def strategy_options(spec: Spec) -> dict[str, Any]:
         for name, parameter in parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    return defaults | {name: alike(value, defaults.get(name)) for name, value in spec.options.items()}
+    return defaults | {name: as_option_type(value, defaults.get(name)) for name, value in spec.options.items()}
 
 
-def alike(value: Any, default: Any) -> Any:
+def as_option_type(value: Any, default: Any) -> Any:
     """An integer as a float if the default is a float: 1 and 1.0 are the same option and must have the same key."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     return float(value) if is_integer and isinstance(default, float) else value
