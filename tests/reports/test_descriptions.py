@@ -135,7 +135,7 @@ class TestProvenance:
 
     @pytest.mark.parametrize("name", ["agreement", "cost"])
     def test_what_was_not_measured(self, tmp_path, name):
-        assert "was not measured. Give the same" in page_of(write_run(tmp_path / "run", **{name: False})).text
+        assert "was not measured. Run the same" in page_of(write_run(tmp_path / "run", **{name: False})).text
 
 
 class TestStudentsThatDidNotLearn:

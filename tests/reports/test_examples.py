@@ -321,7 +321,7 @@ def test_a_picture_that_is_not_there(name, tmp_path):
     row = found["rows"][0]
     assert row["picture"] == ""
     assert row["size"] == [48, 32]
-    assert row["note"].startswith("Its picture was not kept")
+    assert row["note"].startswith("Its picture was not stored")
     html = articles(section)[0]
     assert "<img" not in html
     assert html.count('role="img"') == 1 + len(found["methods"])

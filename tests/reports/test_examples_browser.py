@@ -188,7 +188,7 @@ def test_an_empty_filter_is_told_kindly(tmp_path, browser):
     path, _ = write_page(tmp_path, texts=WORDS, told=[{"is_right": True}] * 3)
     opened = browser.open(path)
     opened.page.select_option("#examples-filter", "wrong")
-    assert "Show all rows to go on." in opened.text("#examples-view")
+    assert "Show all rows to continue." in opened.text("#examples-view")
 
 
 # -- methods ----------------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_who_beats_whom_is_told_both_ways(studies, tmp_path):
     document = json.loads((studies["rating"] / "analysis.json").read_text())
     said = study_page(studies["rating"], tmp_path / "page.html").read_text()
     for row in document["pairs"]:
-        word = "surely {}" if row["is_sure"] else "cannot be told apart"
+        word = "surely {}" if row["is_sure"] else "cannot be distinguished"
         for first, second, sign, how in (("better", "worse", 1, "better"), ("worse", "better", -1, "worse")):
             written = minus(f"{sign * row['difference']:+.2f}")
             assert f"{row[first]} against {row[second]}: {written}, {word.format(how)}" in said

@@ -120,7 +120,7 @@ class TestNumbers:
         for name in ("lime", "smat"):
             gain = next(r["gain"] for r in kept if (r["explainer"], r["student"]) == (name, "same/attention"))
             assert cell(table, name, "mean gain, points").replace("−", "-") == f"{100 * gain:+.1f}"
-        assert "what all of them were compared with: same/attention, 250 rows" in found.text
+        assert "the combinations that all of these methods share: same/attention, 250 rows" in found.text
 
     def test_a_correlation_is_written_as_one(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", task="regression", gains={"attention_all": 0.2}, spread=0.01))
@@ -148,7 +148,7 @@ class TestWhatIsMissing:
         assert len(table) == 3
         assert "the loss is not a number" in table[1][2]
         assert "2 failed runs" in found.text
-        assert "2 runs failed and are missing from the numbers." in found.text
+        assert "2 runs failed and are missing from these numbers." in found.text
 
     def test_nothing_ended_well(self, tmp_path):
         folder = write_run(tmp_path / "run", failed=3)
@@ -160,10 +160,10 @@ class TestWhatIsMissing:
     def test_one_method_one_seed(self, tmp_path):
         folder = write_run(tmp_path / "run", methods=("lime",), controls=(), seeds=1, gains={"lime": 0.1}, spread=0.02)
         found = page_of(folder)
-        assert "No method clearly teaches: “lime” comes first, and it may be chance" in found.text
-        assert "There is one seed, so nothing can be claimed about others." in found.text
+        assert "No method clearly teaches: “lime” ranks first, but this may be chance" in found.text
+        assert "With one seed, nothing can be claimed about other seeds." in found.text
         assert "no interval" in found.text
-        assert "Do the methods say the same?" not in found.text
+        assert "Do the methods agree?" not in found.text
         assert "few seeds (1)" in found.text
 
     def test_students_that_failed_to_learn_are_marked(self, tmp_path):
@@ -216,22 +216,23 @@ class TestWhatIsMissing:
         found = page_of(folder)
         assert "no interval" in found.text
         assert "teaches best" not in found.text  # nothing is sure
-        assert "There are no intervals: whether this is more than chance is not known." in found.text
+        assert "There are no intervals, so this may be chance." in found.text
         assert "intervals overlap" not in found.text
 
     def test_not_measured(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", measured=False))
         assert (
-            "No other measure was taken. Give the same didact compare command again with --eval-rows 200" in found.text
+            "No other measures were computed. Run the same didact compare command again with --eval-rows 200"
+            in found.text
         )
-        assert "taught, not measured otherwise" in found.text
-        for title in ("Do the methods say the same?", "Examples", "What it costs", "Words that count most"):
+        assert "no other measures" in found.text
+        for title in ("Do the methods agree?", "Examples", "What it costs", "Words that count most"):
             assert title not in found.text  # a section without content is left out
 
     @pytest.mark.parametrize("name", ["metrics", "agreement", "cost"])
     def test_a_part_was_not_measured(self, tmp_path, name):
         found = page_of(write_run(tmp_path / "run", **{name: False}))
-        assert "not measured" in found.text or "No other measure was taken" in found.text
+        assert "not measured" in found.text or "No other measures were computed" in found.text
 
     def test_methods_that_could_not_be_measured_are_named(self, tmp_path):
         found = page_of(write_run(tmp_path / "run", skipped={"gradient_norm": "the teacher has no gradient"}))
@@ -240,7 +241,7 @@ class TestWhatIsMissing:
     def test_one_size_has_no_curve(self, tmp_path):
         found = page_of(write_run(tmp_path / "r"))
         assert "With more rows to learn from" not in found.text
-        assert "One size was tried. --train-sizes 125,250,500" in found.text
+        assert "There is one training size. Use --train-sizes 125,250,500" in found.text
 
     def test_an_unknown_metric_stands_apart(self, tmp_path):
         folder = write_run(tmp_path / "run")
@@ -272,7 +273,7 @@ class TestWhatIsMissing:
             report(tmp_path / "nowhere")
         with pytest.raises(OptionError, match=r"not the folder of a finished run.*didact compare"):
             report(tmp_path)
-        with pytest.raises(OptionError, match="not of int"):
+        with pytest.raises(OptionError, match="not int"):
             report(3)
 
 

@@ -41,22 +41,22 @@ def verdict(folder, **options):
         (
             "unsure",
             {"attention_all": 0.01, "gradient_norm": -0.1, "lime(samples=100)": -0.1, "random": -0.2},
-            "No method clearly teaches: “attention_all” comes first, and it may be chance",
+            "No method clearly teaches: “attention_all” ranks first, but this may be chance",
         ),
         (
             "nothing",
             {"attention_all": -0.1, "gradient_norm": -0.2, "lime(samples=100)": -0.2},
-            "No method helped: students did no better than without",
+            "No method helped: students did no better than without explanations",
         ),
         (
             "beaten",
             {"attention_all": 0.2, "gradient_norm": 0.1, "lime(samples=100)": 0.1, "random": 0.3},
-            "“attention_all” comes first, but random marks teach as much",
+            "“attention_all” ranks first, but random marks teach as much",
         ),
         (
             "beaten",
             {"attention_all": 0.2, "gradient_norm": 0.1, "lime(samples=100)": 0.1, "random": 0.196},
-            "“attention_all” comes first, but is not clearly ahead of random marks",
+            "“attention_all” ranks first, but is not clearly ahead of random marks",
         ),
     ],
 )
@@ -81,8 +81,8 @@ def test_a_method_that_teaches_one_student_of_two(tmp_path):
     change(folder / "comparison.json", rows=spoilt)
     found = verdict_of(Comparison.load(folder))
     assert found.level == "mixed"
-    assert found.title.startswith("“lime(samples=100)” comes first, and clearly teaches in 1 of 2 combinations")
-    assert "The interval lies above 0 in 1 of 2 combinations" in found.text
+    assert found.title.startswith("“lime(samples=100)” ranks first, and clearly teaches in 1 of 2 combinations")
+    assert "The interval exceeds 0 in 1 of 2 combinations" in found.text
 
 
 def test_only_controls(tmp_path):
@@ -100,8 +100,8 @@ def test_few_seeds_are_not_called_sure(tmp_path):
     gains = CONTROLS | {"attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     few = verdict(tmp_path / "few", gains=gains, seeds=3)
     many = verdict(tmp_path / "many", gains=gains, seeds=8)
-    assert "With 3 seeds it is hardly known how much students differ, so intervals are wide. Use 8" in few.text
-    assert "The interval lies above 0 (p = 0.03, Holm-corrected for the number of methods)." in many.confidence_notes
+    assert "With 3 seeds, the variation between students is poorly known, so intervals are wide. Use 8" in few.text
+    assert "The interval exceeds 0 (p = 0.03, Holm-corrected for the number of methods)." in many.confidence_notes
     assert "not chance" not in few.text + many.text
 
 
@@ -119,7 +119,7 @@ def test_a_control_that_teaches_more_is_named(tmp_path):
     gains = {**CONTROLS, "human": 0.4, "attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     assert "These controls clearly teach more: human (" in verdict(tmp_path / "more", gains=gains, seeds=6).text
     near = verdict(tmp_path / "near", gains=gains | {"human": 0.302}, seeds=6)
-    assert "It cannot be told apart from these controls: human (" in near.text
+    assert "It cannot be distinguished from these controls: human (" in near.text
 
 
 def test_who_is_best_by_other_measures(tmp_path):
@@ -188,7 +188,9 @@ def test_a_tie_tells_the_difference_and_its_interval(tmp_path):
     run = tied_run(tmp_path / "run", values={})
     found = verdict_of(run)
     contrast = run.contrasts.get("lime", "lrp", ("same/attention", 250))
-    (text,) = [line for line in found.comparison_notes if line.startswith("Not told apart from it: lrp (gain ")]
+    (text,) = [
+        line for line in found.comparison_notes if line.startswith("Cannot be distinguished from it: lrp (gain ")
+    ]
     assert f"difference {run.format.signed(contrast.difference)}, " in text
     assert text.endswith("It is clearly ahead of occlusion.")
 
@@ -199,7 +201,7 @@ def test_a_method_that_gains_nothing_is_no_tie_even_if_it_cannot_be_told_apart(t
         tmp_path, methods=tuple(gains), controls=(), gains=gains, spread=0.035, error=0.05, seeds=6, measured=False
     )
     assert (found.level, found.tied) == ("close", ("lime",))
-    assert found.title == "“lime” leads, but not clearly: 2 others cannot be told apart from it"
+    assert found.title == "“lime” leads, but not clearly: 2 others cannot be distinguished from it"
 
 
 # -- the rule ---------------------------------------------------------------------------------------------------------
@@ -273,12 +275,12 @@ class TestAdvice:
     def test_students_that_differ_ask_for_seeds(self, tmp_path):
         text = self.advice(tmp_path, seed_variance=1e-4, row_variance=1e-7)
         assert "Most of the uncertainty about A against B comes from the students." in text
-        assert re.search(r"takes about \d+ seeds \(--seeds \d+\)\.", text)  # no number of rows would do
+        assert re.search(r"use about \d+ seeds \(--seeds \d+\)\.", text)  # no number of rows would do
         assert 50 < int(re.search(r"--seeds (\d+)", text)[1]) < 120  # (2.8 · 0.01 · √8 / 0.01)² = 63
 
     def test_rows_that_differ_ask_for_rows(self, tmp_path):
         text = self.advice(tmp_path, seed_variance=1e-7, row_variance=1e-4)
-        assert "comes from the test rows. To show a difference of the measured size takes about " in text
+        assert "comes from the test rows. To show a difference of the measured size, use about " in text
         assert 10_000 < int(re.search(r"--test-rows (\d+)", text)[1]) < 25_000  # 2.8² · 2000 = 15,680
 
     def test_differences_too_small_for_any(self, tmp_path):
@@ -287,7 +289,7 @@ class TestAdvice:
     def test_one_seed_claims_nothing(self, tmp_path):
         found = verdict(tmp_path, methods=("A", "B"), controls=(), gains=TWO, seeds=1, measured=False)
         assert found.level == "unsure"
-        assert "There is one seed, so nothing can be claimed about others. Use 8 (--seeds 8)." in found.confidence_notes
+        assert "With one seed, nothing can be claimed about other seeds. Use 8 (--seeds 8)." in found.confidence_notes
         assert "--test-rows" not in found.text
 
     def test_the_numbers_advised_would_do(self):
@@ -374,7 +376,7 @@ def test_many_that_are_tied(tmp_path):
 def test_an_interval_that_begins_near_0_is_barely_above_it(tmp_path):
     folder = write_run(tmp_path / "run", methods=("lime",), controls=(), gains={"lime": 0.2}, seeds=6)
     rows = json.loads((folder / "comparison.json").read_text())["rows"]
-    for low, text in ((0.001, "The interval barely lies above 0 (p"), (0.1, "The interval lies above 0 (p")):
+    for low, text in ((0.001, "The interval barely exceeds 0 (p"), (0.1, "The interval exceeds 0 (p")):
         change(folder / "comparison.json", rows=[row | {"low": low, "gain": row["gain"] and 0.2} for row in rows])
         assert verdict_of(Comparison.load(folder)).confidence_notes[0].startswith(text)
 
@@ -440,7 +442,7 @@ def test_balanced_agreement_and_the_share_of_one_answer(tmp_path):
     gains = CONTROLS | {"attention_all": 0.3, "gradient_norm": 0.1, "lime(samples=100)": 0.1}
     found = verdict(tmp_path, gains=gains, about={"measure": "balanced_accuracy", "majority": 0.5}, seeds=6)
     assert "reach a balanced agreement with the model of " in found.summary
-    assert "Always giving the same answer reaches 50.0 %." in found.comparison_notes
+    assert "Always predicting the most frequent answer reaches 50.0 %." in found.comparison_notes
 
 
 # -- who leads by other measures --------------------------------------------------------------------------------------

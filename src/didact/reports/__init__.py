@@ -1,10 +1,10 @@
-"""Reports: what a run's folder holds, as one HTML file. Reads records, asks no model, needs no torch.
+"""Reports: a run as one HTML file. The package reads stored results only; it runs no model and needs no torch.
 
-`build` puts a page together from `sections`, which return data that `templates/` draw. `verdict` words the headline
-(`sections.headline` only lays it out): `standing` has the leader against each rival, `leaders` what other metrics
-say; `describe` has a line for every method and student. `figure` makes charts a part of the page, `charts` has those
-that several sections draw. `example_rows` and `example_json` are explained rows, for people and for the page's
-script. `section` has the types.
+`build` assembles a page from `sections`, which return data; `templates/` draw that data. `verdict` words the headline
+and `sections.headline` lays it out: `standing` compares the leading method with each rival, `leaders` summarises the
+other metrics, `describe` describes every method and student in a line. `figure` embeds charts in the page, `charts`
+has the charts that several sections share. `example_rows` and `example_json` prepare explained rows, as HTML and for
+the page's script. `section` defines the types.
 
 To add a section: a module with `section(run)`, named in `build.SECTIONS`. The package is not called `report`, since
 `didact.report` is a function.

@@ -1,4 +1,4 @@
-"""The pages of a run and of a study: sections put together into one HTML file, and figures for papers."""
+"""HTML reports of runs and studies, and their figures and tables as files for papers."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ _STUDY_TITLES: Final = {
     "simulation": "Which explanations help people predict the model?",
     "rating": "How good do people find each explanation?",
 }
-# In the order of the page. A section that has nothing to say of a run gives None.
+# In the order of the page. A section without content for a run returns None.
 SECTIONS: Final = (compared, ranking, curves, metrics, agreement, examples, words, learned, cost, provenance)
 
 
@@ -60,23 +60,30 @@ def report(
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the report of a run, and tell where it is: `report.html` in the run's folder, or `path`.
+    """Write the HTML report of a run and return its path.
 
-    `run` is the folder that `didact compare` wrote, or the `Comparison` that `didact.compare` gave, or the URL of a
-    store: the page is then put there, too, and the path is that of a copy on this machine. With `figures`
-    every chart is also written there as PNG, SVG and PDF, and every table as CSV and LaTeX. `studies` are folders of
-    studies with people that `didact study analyze` has analysed; each becomes a section. `title` is the title of the
-    page and of the charts in `figures`; without it charts are titled by student and size. A `Comparison` made without
-    `out` has no folder that stays, and needs a `path`. A file at `path` that is no page of didact is replaced only
-    with `overwrite`.
+    Args:
+        run: The folder that `didact compare` wrote, the `Comparison` that `didact.compare` returned, or the URL of a
+            remote run. The report of a remote run is also uploaded there, and the returned path is a local copy.
+        path: The file to write (default: `report.html` in the run's folder). Required if the `Comparison` was made
+            without `out`, because its folder is temporary.
+        figures: A folder for every chart as PNG, SVG and PDF, and every table as CSV and LaTeX.
+        studies: Folders of studies with people that `didact study analyze` has analysed. Each becomes a section.
+        title: The title of the page and of the charts in `figures`. By default, charts are titled by student and
+            training size.
+        overwrite: Replace a file at `path` even if didact did not write it.
+
+    Raises:
+        OptionError: `run` is not a run, `path` is missing for a temporary run, or `path` may not be replaced.
+        RecordError: A file of the run or of a study is missing or damaged.
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):
-        raise OptionError(f"A report is of a run's folder or of a Comparison, not of {type(run).__name__}.")
+        raise OptionError(f"run must be a run's folder, a URL or a Comparison, not {type(run).__name__}.")
     if path is None and getattr(run, "is_temporary", False):
         raise OptionError(
             "This comparison was made without `out`: its folder is temporary, and a report in it would be deleted with "
-            "it. Name a file for the report, didact.report(comparison, 'report.html'), or keep the run, "
+            "it. Pass a file for the report, didact.report(comparison, 'report.html'), or keep the run, "
             "didact.compare(…, out='runs/first')."
         )
     comparison = Comparison.load(folder)
@@ -96,7 +103,7 @@ def write_report(
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """The page into its file, charts and tables into theirs."""
+    """Write the page, and with `figures` its charts and tables. Returns the path of the page."""
     target = run.folder / FILE if path is None else Path(path)
     if path is not None:
         check_new_file(target, overwrite=overwrite, replaces=is_didact_page)
@@ -110,22 +117,22 @@ def write_report(
 
 
 def report_sections(run: Comparison, studies: Sequence[StudyAnalysis] = ()) -> list[Section]:
-    """All sections; what people said stands before what was run."""
+    """The sections of the page. Studies with people come last but one, before provenance."""
     sections = [section for module in SECTIONS if (section := module.section(run)) is not None]
     by_people = [people.section(study, number=number) for number, study in enumerate(studies, 1)]
     return [*sections[:-1], *by_people, sections[-1]]
 
 
 def page(run: Comparison, sections: Sequence[Section], title: str | None = None) -> str:
-    """The document of a run."""
+    """The HTML of a run's report."""
     question = f"didact: which explanation of {run.name} can you trust?"
     return document(title or question, headline.header(run, title or None), sections)
 
 
 def study_page(folder: Path | str, path: Path | str | None = None, *, figures: Path | str | None = None) -> Path:
-    """Write the page of an analysed study, and tell where it is: `analysis.html` in its folder, or `path`.
+    """Write the HTML report of an analysed study and return its path (default: `analysis.html` in its folder).
 
-    With `figures` every chart is also written there as PNG and SVG, and every table as CSV and LaTeX.
+    With `figures`, every chart is also written there as PNG, SVG and PDF, and every table as CSV and LaTeX.
     """
     study = StudyAnalysis.load(folder)
     sections = [people.section(study, is_alone=True)]
@@ -156,7 +163,7 @@ def _study_header(study: StudyAnalysis) -> Header:
 
 
 def document(title: str, header: Header, sections: Sequence[Section]) -> str:
-    """One document: no request leaves it, and no script runs but its own."""
+    """One HTML document. Its Content-Security-Policy blocks requests and all scripts but its own."""
     scripts = [_asset(section.script) for section in sections if section.script]
     styles = [_asset(name) for name in ("style.css", *(section.style for section in sections)) if name]
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts) or "'none'"
@@ -174,9 +181,9 @@ def document(title: str, header: Header, sections: Sequence[Section]) -> str:
 
 
 def export(sections: Sequence[Section], folder: Path, *, title: str | None = None) -> None:
-    """Every chart as PNG, SVG and PDF, every table as CSV and LaTeX.
+    """Write every chart as PNG, SVG and PDF, and every table as CSV and LaTeX.
 
-    `title` is the title of a chart, followed by what the chart shows where a section has several of them.
+    `title` is the title of each chart. In a section with several charts, the chart's caption follows it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for section in sections:

@@ -1,4 +1,4 @@
-"""The charts that several sections draw: points with their intervals, and a square of coloured fields."""
+"""Charts that several sections share: points with intervals, and a table of coloured cells."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from didact.viz.chart import altair
 
 @dataclass(frozen=True)
 class Dot:
-    """One method. A dot that is not full is hollow. `people` are the values of single people, drawn faintly."""
+    """One method of a dot plot. An unfilled dot is hollow. `people` are values of single people, drawn faintly."""
 
     name: str
     value: float
@@ -24,16 +24,16 @@ class Dot:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The interval; without one, the point."""
+        """The interval, or the point twice if there is no interval."""
         return self.value if self.low is None else self.low, self.value if self.high is None else self.high
 
     @property
     def extent(self) -> list[float]:
-        """All that the chart must have room for."""
+        """All values that must fit into the chart."""
         return [self.value, *self.interval, *self.people]
 
     def chart_row(self, name: str) -> DataRow:
-        """The dot as data of a chart."""
+        """The dot as a row of chart data."""
         low, high = self.interval
         fill = self.color if self.is_filled else PAGE
         end = max(self.value, high, *self.people)
@@ -50,7 +50,7 @@ def dot_plot(
     title: str | None = None,
     ticks: float | None = None,
 ) -> Any:
-    """Points with their intervals, the best on top, and a line at `base`. With `ticks`, tenths of it are labelled."""
+    """Points with intervals, in the order of `dots`, and a line at `base`. `ticks` labels the axis at its tenths."""
     alt = altair()
     is_narrow = width <= NARROW
     names = _unique([dot.name for dot in dots])
@@ -60,7 +60,7 @@ def dot_plot(
     axis = alt.Axis(title=title, tickCount=tick_count, values=labels, domain=False, ticks=False, labelPadding=6)
     names_axis = alt.Axis(title=None, domain=False, ticks=False, labelLimit=300, labelPadding=10, labelColor=INK)
     y = alt.Y("name:N", sort=names, axis=None if is_narrow else names_axis, scale=alt.Scale(padding=0.5))
-    offset = 9 if is_narrow else 0  # there the name stands above its bar
+    offset = 9 if is_narrow else 0  # in narrow charts, the name is above its bar
 
     def x(field: str) -> Any:
         return alt.X(f"{field}:Q", scale=scale, axis=axis)
@@ -99,7 +99,7 @@ def _domain(dots: Sequence[Dot], base: float | None, *, is_narrow: bool) -> list
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Names that became the same by being cut, told apart by a number."""
+    """Names with a number added to repetitions. Truncated names can be equal."""
     counts: dict[str, int] = {}
     unique = []
     for name in names:
@@ -110,7 +110,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ChartCell:
-    """One field of the chart. `told` is read by pointing at it."""
+    """One cell of the chart. `told` is its tooltip."""
 
     row: str
     column: str
@@ -130,7 +130,7 @@ def cell_chart(
     angle: int = 0,
     font_size: int = 12,
 ) -> Any:
-    """The fields by row (down) and column (across); `size` is width and height. The best ones are bold."""
+    """A table of coloured cells. `size` is width and height in pixels; the best cells are bold."""
     alt = altair()
     axis = {"domain": False, "ticks": False, "labelColor": INK, "title": None, "labelPadding": 8}
     top = alt.Axis(orient="top", labelAngle=angle, labelLimit=160, **axis)

@@ -1,4 +1,4 @@
-"""Plain words about a run: a line for every method, control and student, row counts, and what does not add up."""
+"""Descriptions of a run: every method, control and student in a line, row counts, incomplete scores."""
 
 import re
 from typing import Final
@@ -11,15 +11,15 @@ from didact.results.gains import NONE
 from didact.students import STRATEGIES
 
 OWN_METHOD: Final = "a method of your own"
-# What a comparison adds beside the methods that were asked for.
+# Methods that a comparison adds to those of the plan.
 _ROLES: Final = {
-    "cotrained": "the students that {name} learned with, not new ones: how much it fits its own students",
-    "flattened": "{name} with its marks as even as before it learned: what its sharpness alone brings",
-    "matched": "{name} made as sharp as the learned explainer: what sharpness brings without learning",
+    "cotrained": "the students that {name} learned with, instead of new ones: shows how much it fits its own students",
+    "flattened": "{name} with its marks as even as before it learned: shows what its sharpness alone contributes",
+    "matched": "{name} made as sharp as the learned explainer: shows what sharpness contributes without learning",
     "sharpened": "{name} with its marks made sharper: fewer words stand out more",
 }
 _OTHERS: Final = {
-    NONE: "no explanation: students see the model's answers alone, and every gain is over them",
+    NONE: "no explanation: students see only the model's answers; every gain is measured against them",
     "none+extra": "no explanation, but with the extra rows that the learned explainer saw",
     "smat": "attention weighted so that students learn most from it (SMaT, learned again for each seed)",
 }
@@ -33,7 +33,7 @@ _ARCHITECTURES: Final = {
 
 
 def method_text(label: str) -> str:
-    """What a row of the table is, by its label: `lime(samples=100)`, `smat(cotrained)`, a file or a folder."""
+    """The description of a method by its label: `lime(samples=100)`, `smat(cotrained)`, a file or a folder."""
     name, _, options = label.partition("(")
     if label in _OTHERS:
         return _OTHERS[label]
@@ -45,12 +45,12 @@ def method_text(label: str) -> str:
     if name in _OTHERS:
         return _OTHERS[name]
     if name.endswith(".parquet"):
-        return "explanations that were read from a file"
-    return "a learned explainer that was read from a folder" if "/" in name else OWN_METHOD
+        return "explanations read from a file"
+    return "a learned explainer read from a folder" if "/" in name else OWN_METHOD
 
 
 def student_text(run: Comparison, student: str) -> str:
-    """What a student is and how it starts: as the run recorded it, else as far as its spec tells."""
+    """The description of a student and its first weights: as recorded by the run, else derived from its name."""
     recorded = run.about.get("students")
     if isinstance(recorded, dict) and recorded.get(student):
         return str(recorded[student])
@@ -67,7 +67,7 @@ def student_text(run: Comparison, student: str) -> str:
 
 
 def row_counts(run: Comparison) -> dict[str, str]:
-    """How many rows there were, by what they were for; what is not known is left out."""
+    """Row counts as text, by use. Unknown counts are left out."""
     recorded = {name: number(run.about.get(f"{name}_rows")) for name in ("file", "train", "dev", "test")}
     tests = sorted({row.test_rows for row in run.rows if row.test_rows})
     counts = {
@@ -82,18 +82,18 @@ def row_counts(run: Comparison) -> dict[str, str]:
 
 
 def marked_name(run: Comparison, explainer: str) -> str:
-    """The explainer's name, with a sign where its scores do not add up."""
+    """The explainer's name, with § if its scores are incomplete (`incomplete_notes` explains the sign)."""
     return f"{explainer} §" if run.measured is not None and explainer in run.measured.incomplete else explainer
 
 
 def incomplete_notes(run: Comparison) -> list[str]:
-    """The footnote to the sign."""
+    """The footnote for § (see `marked_name`), if any method needs it."""
     if run.measured is None or not run.measured.incomplete:
         return []
     residuals = "; ".join(f"{name} by {100 * value:.3g} %" for name, value in run.measured.incomplete.items())
     return [
-        "§ The scores of this method should add up to the change of the model's answer, and do not: in the median "
-        f"of the measured rows they are off, {residuals}. Do not read them as shares of the answer."
+        "§ The scores of this method should add up to the change of the model's answer, but do not. Median error over "
+        f"the measured rows: {residuals}. Do not read these scores as shares of the answer."
     ]
 
 

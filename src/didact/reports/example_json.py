@@ -1,6 +1,6 @@
-"""Explained rows as JSON for the page's script, which has the names of the fields.
+"""Explained rows as JSON for the page's script, which reads the fields by these names.
 
-Texts are cut into pieces here, since a script counts characters in another way.
+Texts are cut into pieces here, because JavaScript counts characters differently.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from didact.viz.heat_map import HeatMap, Unit, number
 from didact.viz.html import replace_control_characters
 from didact.viz.text_spans import split_at_spans
 
-DIGITS: Final = "0123456789a"  # a level as one sign
+DIGITS: Final = "0123456789a"  # a level as one character
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text cut wherever a unit or a mark begins or ends.
+    """A text, cut wherever a unit or a mark begins or ends.
 
-    `marked` has a sign for each piece: 1 in the rationale, else 0. `units` has for each layout the unit that covers
-    each piece: -1 for none, a list for several.
+    `marked` has one character per piece: 1 in the rationale, else 0. `units` has, per layout and piece, the unit that
+    covers the piece: -1 for none, a list for several.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Layout:
-    """The units that some methods share, as far as they are in no text: places in a picture, (number, token)."""
+    """Units that methods share: boxes in a picture, and (unit, token) for units outside of all texts."""
 
     boxes: Sequence[Sequence[int]]
     outside: Sequence[tuple[int, str]]
 
 
 class EncodedHeatMap(NamedTuple):
-    """What one method says of a row: a sign for each level and a word for each score, in the order of the layout."""
+    """Scores of one method for a row, in the order of the layout: one character per level, one word per score."""
 
     layout: int
     levels: str
@@ -49,7 +49,7 @@ class EncodedHeatMap(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedRow:
-    """A row as the script reads it. `size` is the height and width of a picture."""
+    """A row as the script reads it. `size` is the height and width of the picture."""
 
     id: str
     facts: Sequence[Fact]
@@ -67,7 +67,7 @@ class EncodedRow:
 
 @dataclass(frozen=True)
 class _ShownHeatMap:
-    """A heat map as far as it is shown; the first `inner` units are in texts or on the picture."""
+    """The shown units of a heat map. The first `inner` of them are in texts or on the picture."""
 
     heat_map: HeatMap
     units: Sequence[Unit]
@@ -75,7 +75,7 @@ class _ShownHeatMap:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells layouts apart. A unit inside a text is shown as the text; only others need their names."""
+        """Identifies the layout. Units inside a text are shown as the text; only the others need their tokens."""
         inner = [(unit.segment, unit.bounds) for unit in self.units[: self.inner]]
         return (*inner, *((unit.segment, unit.bounds, unit.token) for unit in self.units[self.inner :]))
 
@@ -89,7 +89,7 @@ class _ShownHeatMap:
 
 
 def encode(example: Example, groups: Sequence[str] = ()) -> EncodedRow:
-    """The row for the script; `groups` are the filters that it passes."""
+    """The row as JSON data; `groups` are the filters that it passes."""
     shown_maps = [
         None if heat_map is None else _ShownHeatMap(heat_map, *example.units(heat_map))
         for _, heat_map in example.heat_maps
@@ -139,7 +139,7 @@ def _encode_text(example: Example, segment: int, shown_maps: Sequence[_ShownHeat
 
 
 def _cover(owners: Sequence[tuple[int, int]], layout_index: int) -> int | list[int]:
-    """No unit of a layout is -1, one is its number, several are a list."""
+    """The units of a layout among `owners`: -1 for none, a number for one, a list for several."""
     units = [unit for owner_layout, unit in owners if owner_layout == layout_index]
     return units if len(units) > 1 else units[0] if units else -1
 

@@ -1,4 +1,4 @@
-"""Explained rows for the browser of examples: how the methods explain a row, and what is said about it."""
+"""Explained rows for the example browser: how each method explains a row, and facts about the row."""
 
 import base64
 import io
@@ -20,15 +20,15 @@ from didact.viz.html import cut, replace_control_characters
 from didact.viz.page import HeatText, Patch, Picture, Piece, outside_pieces, patches, pieces
 from didact.viz.text_spans import Box, Span
 
-LONG: Final = 1200  # characters of a row above which its texts scroll
+LONG: Final = 1200  # characters of a row; longer texts scroll
 _NAME: Final = 200  # characters of a name
 _WIDEST: Final = 320  # pixels of a picture
-_LIGHT: Final = 20_000  # bytes of a picture that is kept as it is
+_LIGHT: Final = 20_000  # bytes; smaller pictures are embedded unchanged
 
 
 @dataclass(frozen=True)
 class Method:
-    """What the page says of a method."""
+    """A method as the page names it."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class Method:
 
 
 class Fact(NamedTuple):
-    """What is said about a row."""
+    """A fact about a row."""
 
     name: str
     value: str
@@ -45,7 +45,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A method whose explanations could be read; `places` tells where each row stands in them."""
+    """A method whose explanations could be read. `indices` has the index of each row by id."""
 
     method: MeasuredMethod
     explanations: Explanations
@@ -62,9 +62,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Example:
-    """A row and the heat map of each method that explains it; of its texts as much is shown as `ends` say.
+    """A row and the heat map of each method that explains it.
 
-    `image` is an address that holds the picture, and `size` its height and width: None for a row of texts.
+    `shown_lengths` has the number of characters shown of each text. `image` is the picture as a data URL, and `size`
+    its height and width: None for a row of texts.
     """
 
     row: MeasuredRow
@@ -80,7 +81,7 @@ class Example:
 
     @cached_property
     def targets(self) -> set[str]:
-        """What methods explain where that is not the prediction."""
+        """The explained targets that differ from the prediction."""
         return {heat_map.target for _, heat_map in self.heat_maps if heat_map is not None} - {self.row.prediction}
 
     @property
@@ -93,7 +94,7 @@ class Example:
 
     @property
     def length(self) -> int:
-        """The characters that are shown."""
+        """The number of characters shown."""
         texts = zip(self.first_heat_map.texts, self.shown_lengths, strict=True)
         return sum(end + 2 * (end < len(text)) for (_, text), end in texts)
 
@@ -103,21 +104,21 @@ class Example:
 
     @property
     def frames(self) -> list[Box]:
-        """The patches of the rationale."""
+        """The patches in the rationale."""
         boxes = [entry for entry in self.row.rationale if len(entry) == 4] if self.size else []
         return [(top, left, bottom, right) for top, left, bottom, right in boxes]
 
     def marks(self, segment: int) -> list[Span]:
-        """The characters of the rationale."""
+        """The spans of a text in the rationale."""
         spans = [entry for entry in self.row.rationale if len(entry) == 3]
         return [(start, end) for entry_segment, start, end in spans if entry_segment == segment]
 
     def target(self, heat_map: HeatMap) -> str:
-        """What one method explains, where methods explain different things."""
+        """The target of a heat map if methods explain different targets, else ""."""
         return replace_control_characters(cut(heat_map.target, _NAME)) if len(self.targets) > 1 else ""
 
     def units(self, heat_map: HeatMap) -> tuple[list[Unit], int]:
-        """The units that are shown, first those in texts or on the picture, and how many these are."""
+        """The shown units, those in texts or on the picture first, and how many of these there are."""
         text_units = [
             unit
             for segment, end in enumerate(self.shown_lengths)
@@ -128,7 +129,7 @@ class Example:
         return [*shown_inside, *heat_map.outside()], len(shown_inside)
 
     def texts(self, heat_map: HeatMap | None = None) -> list[HeatText]:
-        """The texts as a method scores them, or as they are."""
+        """The texts in the colours of a heat map, or plain."""
         heat_map = heat_map or replace(self.first_heat_map, units=())
         return [
             HeatText(
@@ -139,7 +140,7 @@ class Example:
         ]
 
     def picture(self, method: str = "", heat_map: HeatMap | None = None) -> Picture:
-        """The picture under the patches of a method, or as it is."""
+        """The picture under the patches of a heat map, or plain."""
         assert self.size is not None
         alt = f"The picture of row {self.id}"
         frames = [Patch(box, look) for box in self.frames for look in ("under", "over")]
@@ -152,7 +153,7 @@ class Example:
         return outside_pieces(heat_map, is_named=False)
 
     def strongest(self, heat_map: HeatMap) -> str:
-        """What a heat map says to those who do not see colours."""
+        """The strongest units of a heat map in words, for screen readers."""
         units, _ = self.units(heat_map)
         strong = sorted((unit for unit in units if unit.score), key=lambda unit: -abs(unit.score))[:5]
         if not strong:
@@ -168,7 +169,7 @@ class Example:
 def example(
     run: Comparison, sources: Sequence[Source], row: MeasuredRow, *, longest: int | None = None
 ) -> Example | None:
-    """A row as the methods explain it; of its texts the first `longest` characters. None if nobody explains it."""
+    """A row as the methods explain it, cut to `longest` characters. None if no method explains it."""
     rows = [source.explanation_of(row.id) for source in sources]
     first = next((explained for explained in rows if explained is not None), None)
     if first is None:
@@ -195,11 +196,11 @@ def example(
     if picture is not None:
         return replace(shown, image=picture[0], size=picture[1])
     height, width = np.array([heat_map.size() for heat_map in available_maps]).max(0).tolist()
-    return replace(shown, size=(height, width), note="Its picture was not kept, or cannot be read.")
+    return replace(shown, size=(height, width), note="Its picture was not stored, or cannot be read.")
 
 
 def _row_facts(row: MeasuredRow, targets: Collection[str]) -> list[Fact]:
-    """What is said about the row. A target is told where it is not the prediction."""
+    """Facts about the row. The target is among them if it is not the prediction."""
     facts = [Fact("prediction", _readable(row.prediction))]
     if row.sureness is not None:
         facts.append(Fact("confidence", "> 99.9 %" if 0.9995 <= row.sureness < 1 else f"{100 * row.sureness:.1f} %"))
@@ -219,7 +220,7 @@ def _readable(text: str) -> str:
 
 
 def _limit_lengths(heat_map: HeatMap, longest: int | None) -> tuple[list[int], str]:
-    """Where each text ends on the page, and what is said if that is early."""
+    """The number of characters shown of each text, and a note if the row is cut."""
     lengths = [len(text) for _, text in heat_map.texts]
     total = sum(lengths)
     if longest is None or total <= longest:
@@ -238,14 +239,14 @@ def _unit_name(unit: Unit, heat_map: HeatMap) -> str:
 
 
 def _picture_data(path: Path) -> tuple[str, tuple[int, int]] | None:
-    """A picture as an address that holds it, made small, with its height and width; None if it cannot be read."""
+    """A picture, made small, as a data URL with its original height and width. None if it cannot be read."""
     from PIL import Image
 
     try:
         content = path.read_bytes()
         with Image.open(io.BytesIO(content), formats=("PNG",)) as image:
             size = (image.height, image.width)
-            image.verify()  # its checksums; what was verified must be opened again
+            image.verify()  # checks the checksums; PIL must reopen a verified file
             if len(content) <= _LIGHT:
                 return f"data:image/png;base64,{base64.b64encode(content).decode()}", size
         with Image.open(io.BytesIO(content), formats=("PNG",)) as image:

@@ -1,5 +1,5 @@
-"""Charts as SVG inside the page. They are drawn in the colours of a light page; each becomes a class, so that the
-page's style decides, by day and by night. A file for a paper keeps them as they are."""
+"""Charts as inline SVG. Their colours become CSS classes, so that the page's style sets them in light and dark mode.
+Files for papers keep the colours of the light page."""
 
 import io
 import re
@@ -14,8 +14,8 @@ from didact.viz.chart import altair, picture
 from didact.viz.heat_map import printable
 from didact.viz.html import cut
 
-# The colours that charts may use, and the page's names of them. Blue, orange, green and purple are told apart by
-# people who are colour-blind; what says something by its colour also says it by shape or words.
+# The colours that charts may use, and their CSS classes. Colour-blind readers can distinguish blue, orange, green and
+# purple; shape or words repeat whatever a colour means.
 INK, QUIET, LINE, PAGE = "#1b1d21", "#5c6370", "#e1e4e8", "#fffffe"
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d95f02", "#009e73", "#9a5fa8", "#8a919d"
 SERIES: Final = (BLUE, ORANGE, GREEN, PURPLE)
@@ -35,7 +35,7 @@ NARROW: Final = 320
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart by its width in pixels. `alt` is what a reader who does not see it is told."""
+    """A chart, drawn for each width in pixels. `alt` is its text for screen readers."""
 
     name: str
     alt: str
@@ -45,7 +45,7 @@ class Figure:
 
     @property
     def drawings(self) -> list[tuple[str, Markup]]:
-        """For each width its look and the chart."""
+        """The CSS class and the SVG for each width."""
         looks = ("wide", "narrow") if len(self.widths) > 1 else ("",)
         return [
             (look, inline(picture(self.draw(width), "svg", title="").decode(), f"{self.name}-{width}", self.alt))
@@ -66,19 +66,19 @@ class Figure:
 
 
 def label(text: str, longest: int = 60) -> str:
-    """A name as a chart can write it: in one line, without control signs, not endless."""
+    """A name for a chart: one line, printable, at most `longest` characters."""
     return cut(" ".join(printable(text).split()) or "(no name)", longest)
 
 
 def apply_theme(chart: Any, width: int, height: int | None = None) -> Any:
-    """What all charts share: size, faint lines, no frame."""
+    """Apply the common style: size, faint lines, no frame."""
     sized = chart.properties(width=width, autosize={"type": "fit", "contains": "padding"}, background="transparent")
     if height is not None:
         sized = sized.properties(height=height)
     text = {"labelColor": QUIET, "titleColor": QUIET, "labelFontSize": 12, "titleFontSize": 12}
     lines = {"domainColor": LINE, "tickColor": LINE, "gridColor": LINE}
-    # `configure` comes first: it forgets what was said before. Letters may be wider in the page than measured here,
-    # so there is room beside the names.
+    # `configure` comes first, because it discards earlier settings. Letters can be wider in the page than measured
+    # here, so names get extra room.
     return (
         sized.configure(font=_FONT, padding={"left": 16, "right": 8, "top": 4, "bottom": 4})
         .configure_view(stroke=None)
@@ -88,10 +88,10 @@ def apply_theme(chart: Any, width: int, height: int | None = None) -> Any:
 
 
 def inline(svg: str, name: str, alt: str) -> Markup:
-    """The drawing as a part of the page: its colours by the page's style, ids of its own, nothing but shapes and words.
+    """An SVG for the page: colours as CSS classes, ids prefixed by `name`, only known elements.
 
-    What a mark says of itself (`description`) is read by pointing at it. Markup: the XML writer escapes all words, and
-    only known elements are left.
+    The `description` of a mark becomes its tooltip. Markup: the XML writer escapes all text, and unknown elements are
+    removed.
     """
     root = ElementTree.fromstring(svg)
     _clean(root, re.sub(r"\W+", "-", name))
@@ -106,7 +106,7 @@ def inline(svg: str, name: str, alt: str) -> Markup:
 
 
 def _clean(element: ElementTree.Element, name: str) -> None:
-    # Vega tells a single mark from axes and groups by its description of its part.
+    # Vega marks single marks, axes and groups by aria-roledescription.
     is_mark = element.get("role") == "graphics-symbol" and element.get("aria-roledescription") in _MARK_ROLES
     tooltip = element.get("aria-label") if is_mark else None
     for key in list(element.attrib):
@@ -136,7 +136,7 @@ def _clean(element: ElementTree.Element, name: str) -> None:
 
 
 def chart_data(rows: Sequence[DataRow]) -> Any:
-    """The rows as data of a chart. Signs that XML does not have are left out of every text."""
+    """The rows as chart data. Characters that XML does not allow become spaces."""
     return altair().Data(values=[{name: _printable(value) for name, value in row.items()} for row in rows])
 
 

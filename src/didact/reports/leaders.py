@@ -1,4 +1,4 @@
-"""Which method leads by each metric and family of metrics, which leads are no better than chance, and that in words."""
+"""The leading methods by metric and by family of metrics, leads that are no better than chance, and their texts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ _NAMED: Final = 4  # methods that a title names
 
 @dataclass(frozen=True)
 class Leader:
-    """The methods that are best by most metrics of a family: in `count` of `total`. Several names are a tie.
+    """The methods that are best by most metrics of a family: by `count` of `total`. Several names are a tie.
 
-    `names` is empty if no method is best in at least half of the metrics. `tied` counts the metrics in which no single
-    method leads in the digits that are printed.
+    `names` is empty if no method is best by at least half of the metrics. `tied` counts the metrics whose best printed
+    value several methods share.
     """
 
     family: str
@@ -47,7 +47,7 @@ class Leader:
 
 
 def leaders(run: Comparison) -> list[Leader]:
-    """The leader of each family of metrics. Metrics that only one method has are not counted."""
+    """The leader of each family of metrics. A metric counts if at least two methods have it."""
     heading = _measured(run).metrics.heading
     families: dict[str, list[list[str]]] = {}
     for metric, names in winners(run).items():
@@ -70,9 +70,9 @@ def leaders(run: Comparison) -> list[Leader]:
 
 
 def winners(run: Comparison) -> dict[str, list[str]]:
-    """By metric the best methods, controls left out: those that print the same best value, if better than random.
+    """The best methods by metric, without controls: those with the best printed value, if better than random.
 
-    A metric that one method alone has is won by none, and neither is one whose best value random ones reach.
+    The list is empty if only one method has the metric, or if random explanations reach the best value.
     """
     measured = _measured(run)
     is_better = better_than_random(measured)
@@ -88,7 +88,7 @@ def winners(run: Comparison) -> dict[str, list[str]]:
 
 
 def competitors(run: Comparison, metric: str) -> dict[str, float]:
-    """By method its value of a metric; controls do not compete."""
+    """The value of a metric by method, without controls."""
     measured = _measured(run)
     controls = run.controls | measured.controls | set(CHANCE)
     return {
@@ -99,7 +99,7 @@ def competitors(run: Comparison, metric: str) -> dict[str, float]:
 
 
 def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[int, int]:
-    """In how many metrics of a family a method is no better than random explanations, of how many that tell."""
+    """Two counts of the metrics of a family: where a method is no better than random, and where that was tested."""
     measured = _measured(run)
     outcomes = [
         is_better
@@ -110,12 +110,12 @@ def no_better_than_random(run: Comparison, method: str, family: str) -> tuple[in
 
 
 def metric_text(value: float) -> str:
-    """The value of a metric as the page prints it."""
+    """The value of a metric as printed on the page."""
     return minus(f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}")
 
 
 def _measured(run: Comparison) -> Measurements:
-    """What was measured; a run that measured nothing has no metrics."""
+    """The measurements of a run; empty if it has none."""
     return run.measured or Measurements()
 
 
@@ -136,7 +136,7 @@ def claimed_differences(measured: Measurements) -> dict[tuple[str, str, str], in
 
 
 def better_than_random(measured: Measurements) -> dict[tuple[str, str], bool]:
-    """By metric and method: whether it is claimed better than random explanations."""
+    """Whether a method is claimed better than random explanations, by metric and method."""
     return {
         (metric, first): sign > 0
         for (metric, first, second), sign in claimed_differences(measured).items()
@@ -145,9 +145,9 @@ def better_than_random(measured: Measurements) -> dict[tuple[str, str], bool]:
 
 
 def more_faithful(run: Comparison, method: str) -> list[str]:
-    """The methods claimed better than `method` in more than half of the faithfulness metrics that test the two.
+    """Methods claimed better than `method` by more than half of the faithfulness metrics that test the two.
 
-    Best first. Controls do not count.
+    Best first, without controls.
     """
     heading = _measured(run).metrics.heading
     signs: dict[str, list[int]] = {}
@@ -163,7 +163,7 @@ def more_faithful(run: Comparison, method: str) -> list[str]:
 
 
 def family_of(metric: str, heading: str) -> str:
-    """faithfulness, plausibility (or truth) or stability; `other` for a metric that this didact does not know."""
+    """faithfulness, plausibility (or truth) or stability; `other` for a metric unknown to this version of didact."""
     entry = metric_entry(metric)
     if entry is None:
         return "other"
@@ -171,18 +171,18 @@ def family_of(metric: str, heading: str) -> str:
 
 
 def metric_entry(metric: str) -> MetricEntry | None:
-    """What is registered under the name of a metric; None for one that this didact does not know."""
+    """The registry entry of a metric; None for one unknown to this version of didact."""
     try:
         return METRICS[parse_spec(metric).name]
     except DidactError:
         return None
 
 
-# -- in words --------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------------------------
 
 
 def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
-    """What the headline adds about faithfulness; docs/compare.md states the rule."""
+    """The part of the headline about faithfulness, or "". docs/compare.md states the rule."""
     counts = [no_better_than_random(run, name, FAITHFULNESS) for name in tied]
     if all(2 * not_better > tested for not_better, tested in counts):
         return f", but {'none of them is' if len(tied) > 1 else 'it is no'} more faithful than random marks"
@@ -192,7 +192,7 @@ def faithfulness_text(run: Comparison, tied: Sequence[str]) -> str:
 
 
 def other_measures_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """What faithfulness and the other measures say about the methods of a headline."""
+    """Sentences about the methods of a headline by faithfulness and the other measures."""
     texts = []
     for name in tied:
         not_better, tested = no_better_than_random(run, name, FAITHFULNESS)
@@ -204,7 +204,7 @@ def other_measures_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...
 
 
 def leading_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
-    """Which methods lead by the other measures, and whether they are those that teach."""
+    """Sentences about the leaders by the other measures, and whether the same methods teach best."""
     family_leaders = leaders(run)
     if not family_leaders:
         return ()
@@ -229,7 +229,7 @@ def leading_texts(run: Comparison, tied: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tied_texts(tied_leaders: Sequence[Leader]) -> list[str]:
-    """Of methods that are tied in teaching, those that lead elsewhere."""
+    """Sentences about methods that are tied in teaching and lead by another measure."""
     by_name: dict[str, list[Leader]] = {}
     for leader in tied_leaders:
         by_name.setdefault(leader.names[0], []).append(leader)
@@ -246,7 +246,7 @@ def _remaining_texts(remaining_leaders: Iterable[Leader]) -> list[str]:
 
 
 def quoted(names: Sequence[str]) -> str:
-    """The names in quotation marks; of many, the first and how many more."""
+    """The names in quotation marks; of many names, the first four and the number of the others."""
     marked = [f"“{name}”" for name in names]
     more = len(marked) - _NAMED
     return join_names([*marked[:_NAMED], f"{more} more"]) if more > 1 else join_names(marked)

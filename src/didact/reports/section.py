@@ -1,4 +1,4 @@
-"""What a page holds: its head, and sections of blocks of plain data. `templates/` draws them."""
+"""The data of a page: its header, and sections made of blocks. `templates/` draws them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,15 +12,13 @@ from didact.viz.html import cut
 from didact.viz.page import Scale
 from didact.viz.tables import Table
 
-MEASURE_HINT = (
-    "Give the same didact compare command again with --eval-rows 200: nothing that is done is computed twice."
-)
+MEASURE_HINT = "Run the same didact compare command again with --eval-rows 200; finished work is not computed again."
 _FLAG: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)")
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or two. The look is lead, missing (what is not there, and how to get it) or none."""
+    """One or two sentences. `look` is "lead", "missing" (content that is absent, and how to get it) or ""."""
 
     text: str
     look: str = ""
@@ -28,7 +26,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Heading:
-    """A title inside of a section."""
+    """A title within a section."""
 
     text: str
 
@@ -49,28 +47,28 @@ class Notes:
 
 @dataclass(frozen=True)
 class Key:
-    """A legend: (mark, words)."""
+    """A legend: pairs of a mark's CSS class and its meaning."""
 
     entries: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Names, each with what it means."""
+    """Names with their descriptions."""
 
     entries: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it stands in a file."""
+    """Preformatted text, such as the content of a file."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks side by side, by the name of their style."""
+    """Blocks in a container of CSS class `look`."""
 
     look: str
     blocks: Sequence["Block"]
@@ -78,7 +76,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that are unfolded by a click."""
+    """Blocks that a click unfolds."""
 
     summary: str
     blocks: Sequence["Block"]
@@ -86,10 +84,10 @@ class Details:
 
 @dataclass(frozen=True)
 class Browser:
-    """The browser of examples, which the page's script brings to life.
+    """The example browser, drawn by the page's script from `data`.
 
-    Filters and sorts are (value, words), switches (name, words). `mark` is how the rationale is shown (look, word), if
-    there is any; `data` is what the script reads.
+    Filters and sorts are (value, text), switches (name, text). `mark` is how the rationale is shown (CSS class, word),
+    or None without rationales.
     """
 
     scales: Sequence[Scale]
@@ -103,15 +101,15 @@ class Browser:
     data: Markup
 
 
-# A piece of a section. The template `blocks` draws it by the name of its class.
+# An element of a section. The template `blocks` draws it by the name of its class.
 Block: TypeAlias = Paragraph | Heading | Notes | Key | Terms | Code | Group | Details | Figure | Table | Browser
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page. `charts` are for papers alone.
+    """A section of the page. `charts` are exported for papers only.
 
-    `style` and `script` name files of the package; the page's policy allows a script by its hash alone.
+    `style` and `script` name files of the package. The page's Content-Security-Policy allows scripts by hash.
     """
 
     id: str
@@ -123,7 +121,7 @@ class Section:
 
     @property
     def figures(self) -> list[Figure]:
-        """All charts that can be exported."""
+        """All charts to export."""
         return [*(block for block in _walk(self.blocks) if isinstance(block, Figure)), *self.charts]
 
     @property
@@ -133,7 +131,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Card:
-    """Some sentences under a title; `small` is one more, smaller."""
+    """Sentences under a title; `small` is one more, in small print."""
 
     title: str
     lines: Sequence[str]
@@ -141,14 +139,14 @@ class Card:
 
     @property
     def pieces(self) -> list[list[tuple[str, bool]]]:
-        """Each line cut into pieces, with whether a piece is an option of the command line."""
+        """Each line as pieces: (text, whether it is a command-line option)."""
         lines = [_FLAG.split(cut(line, 600)) for line in self.lines]
         return [[(piece, index % 2 == 1) for index, piece in enumerate(line)] for line in lines]
 
 
 @dataclass(frozen=True)
 class Header:
-    """`over` stands above the title: words, a name, words. Leaders and facts are (name, text)."""
+    """The header of a page. `overline` is above the title: words, a name, words. Leaders and facts are (name, text)."""
 
     overline: tuple[str, str, str]
     title: str
@@ -163,17 +161,17 @@ class Header:
 
 
 def lead(text: str) -> Paragraph:
-    """What a section shows, in a sentence or two."""
+    """A paragraph that introduces a section."""
     return Paragraph(text, "lead")
 
 
 def missing(text: str) -> Paragraph:
-    """A line that says what is not there, and how to get it."""
+    """A paragraph that says what is missing, and how to get it."""
     return Paragraph(text, "missing")
 
 
 def folded(blocks: Sequence[Block], shown: int, look: str, summary: str) -> list[Block]:
-    """The first blocks side by side, and the rest to be unfolded; `summary` says how many."""
+    """The first `shown` blocks, and the others folded under their number and `summary`."""
     rest = blocks[shown:]
     more = [Details(f"{len(rest)} {summary}", [Group(look, rest)])] if rest else []
     return [Group(look, blocks[:shown]), *more]

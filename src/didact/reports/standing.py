@@ -1,4 +1,4 @@
-"""How the leading method stands against others: paired contrasts, corrected by Holm over the rivals of a column."""
+"""The leading method against its rivals: paired contrasts, Holm-corrected over the rivals of a column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from didact.stats.claims import ALPHA, Claim, claims
 from didact.stats.power import VarianceComponents, people_needed
 
 _MAX_SEEDS, _MAX_ROWS = 1000, 1_000_000
-SEEDS: Final = 8  # what to ask for where seeds are few
+SEEDS: Final = 8  # the recommended number if there are fewer
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Standing:
 
     @property
     def undecided_claim(self) -> Claim | None:
-        """The first claim that tells nothing, of more than one seed."""
+        """The first contrast of several seeds from which nothing is claimed."""
         return next((claim for claim in self.claims.values() if not claim.claimed and claim.p is not None), None)
 
 
 def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:
-    """The leader against each rival. The rivals that a column has are one family of claims."""
+    """The leader against each rival. The rivals in a column form one family for Holm's correction."""
     claims_by_rival: dict[str, dict[Column, Claim]] = {rival: {} for rival in rivals}
     for column in run.judged:
         family = {
@@ -58,9 +58,9 @@ def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, 
 
 
 def gap_text(run: Comparison, standing: Standing) -> str:
-    """By how much the leader is ahead, with the interval; with several columns, in how many that is claimed."""
+    """The lead in words: difference and interval, or with several columns in how many the lead is claimed."""
     if standing.columns == 0:
-        return "no column has both"
+        return "no combination has both"
     if standing.columns > 1:
         behind = f", clearly behind in {standing.behind}" if standing.behind else ""
         return f"clearly ahead in {standing.ahead} of {standing.columns} combinations{behind}"
@@ -70,9 +70,10 @@ def gap_text(run: Comparison, standing: Standing) -> str:
 
 
 def more_data_advice(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:
-    """How many seeds or test rows would show a difference of the measured size, with a power of 80 %.
+    """Advice on how many seeds or test rows would show a difference of the measured size with a power of 80 %.
 
-    From the parts of the variance: what differs between seeds shrinks with seeds, what differs between rows with rows.
+    Computed from variance components: more seeds reduce the variance between seeds, more rows that between rows.
+    "" if the contrast has one seed or no variance.
     """
     seeds, rows, difference = contrast.seeds, contrast.rows, abs(contrast.difference)
     if seeds < 2 or difference == 0 or contrast.se == 0:
@@ -101,4 +102,4 @@ def more_data_advice(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> 
             f"{start}; no realistic number of seeds or test rows would show a difference as small as the measured one."
         )
     order = sorted(options, key=lambda name: name != main_source)
-    return f"{start}. To show a difference of the measured size takes {' or '.join(options[name] for name in order)}."
+    return f"{start}. To show a difference of the measured size, use {' or '.join(options[name] for name in order)}."

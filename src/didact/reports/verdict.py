@@ -1,4 +1,4 @@
-"""What a comparison says, in plain words, and no more than it says."""
+"""The verdict on a run: a headline and sentences, each backed by the claims of the run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +12,18 @@ from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import join_names
 from didact.stats.claims import ALPHA
 
-CEILING: Final = 0.99  # simulability without explanations above which nothing is left to gain
-BARELY: Final = 0.1  # an interval that begins below this share of the gain lies barely above 0
+CEILING: Final = 0.99  # simulability without explanations from which on there is nothing to gain
+BARELY: Final = 0.1  # an interval that starts below this share of the gain barely exceeds 0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is clear, close, mixed, alone, beaten, unsure, nothing, ceiling, missing, unlearned or empty.
+    """The verdict on a run.
 
-    `best` is the method that ranks first, `tied` are it and those that gain, too, and cannot be told apart from it.
-    `beside` says what other measures say about these.
+    `level` is clear, close, mixed, alone, beaten, unsure, nothing, ceiling, missing, unlearned or empty. `best` is the
+    method that ranks first; `tied` are `best` and the methods with a gain that cannot be distinguished from it.
+    `confidence_notes` say how sure that is, `comparison_notes` compare with controls and rivals, and `other_notes` give
+    the leaders by other measures.
     """
 
     level: str
@@ -35,7 +37,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """One paragraph."""
+        """The verdict as one paragraph."""
         return " ".join(
             [f"{self.title}.", self.summary, *self.confidence_notes, *self.comparison_notes, *self.other_notes]
         )
@@ -43,16 +45,16 @@ class Verdict:
 
 CAUTIONS: Final = (
     "It does not mean that the explanation is a faithful account of what the model computes, nor that people learn "
-    "from it. The other measures below look at it from other sides.",
-    "It holds for these students, these rows and this size of training set. With enough rows every student does well, "
-    "and gains shrink.",
-    "A student that pools by attention takes well to explanations that look like attention. A diffuse method can lose "
-    "to the same method sharpened.",
+    "from it. The other measures below test other properties.",
+    "It holds for these students, these rows and this training size. With enough rows, every student does well and "
+    "gains shrink.",
+    "Students that pool by attention learn easily from explanations that look like attention. A diffuse method can "
+    "lose to the same method with sharper scores.",
 )
 
 
 def verdict_of(run: Comparison) -> Verdict:
-    """Which method teaches best, controls left out, and how sure that is."""
+    """The verdict on a run: which method teaches best, without controls, and how sure that is."""
     methods = [name for name in run.ranked if name not in run.controls]
     if not run.rows:
         return Verdict("empty", "Nothing could be compared", f"No training succeeded; {len(run.failed):,} runs failed.")
@@ -62,14 +64,14 @@ def verdict_of(run: Comparison) -> Verdict:
         return Verdict("empty", "Only controls were compared", "Name explainers to compare them with these controls.")
     ranked = [name for name in methods if run.gain(name) is not None]
     if not ranked:
-        reason = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing here"
-        summary = f"A gain is over students without explanations (none), and {reason}."
+        reason = "no method has a finished run of the same seed" if run.rows_of(NONE) else "their runs are missing"
+        summary = f"Gains are measured against students without explanations (none), and {reason}."
         return Verdict("empty", "No gain could be measured", summary)
     return _verdict_for(run, ranked[0], ranked[1:])
 
 
 def _unlearned(run: Comparison) -> Verdict:
-    """No column can be judged: what is known of the reason, and what to try."""
+    """The verdict if no column can be judged: recorded reasons, and what to try."""
     reasons = list(dict.fromkeys(reason.rstrip(".") for reason in run.unlearned.values() if reason))
     reason_text = "; ".join(reasons[:3])
     reason_sentence = f" {reason_text[0].upper()}{reason_text[1:]}." if reason_text else ""
@@ -78,7 +80,7 @@ def _unlearned(run: Comparison) -> Verdict:
         "The students did not learn; this run says nothing about the explanations",
         f"No student learned to predict the model, with explanations or without, so gains are chance.{reason_sentence}",
         confidence_notes=(
-            "No gain, rank or interval of this run can be read as a result.",
+            "No gain, rank or interval of this run is a result.",
             "Try more rows (--train-sizes), more epochs (--epochs), another student (--students), or a pretrained base "
             "for the students (--base).",
         ),
@@ -110,18 +112,18 @@ def _title(
     controls: Mapping[str, Standing],
     tied: Sequence[str],
 ) -> tuple[str, str]:
-    """Level and headline. Every lead that it speaks of is claimed by the rule of docs/compare.md."""
+    """Level and headline. Every lead in it is claimed by the rule in docs/compare.md."""
     name = f"“{tied[0]}”"
     above = [row for row in rows if row.is_above]
     undecided = [rival for rival, standing in rivals.items() if not standing.is_beaten]
     if all(_has_no_room(run, row) for row in rows):
-        return "ceiling", "Students foresee this model without any explanation: there is nothing to gain"
+        return "ceiling", "Students predict this model without any explanation: there is nothing to gain"
     if not any((row.gain or 0.0) > 0 for row in rows):
-        return "nothing", "No method helped: students did no better than without"
+        return "nothing", "No method helped: students did no better than without explanations"
     if not run.contrasts:
         return "missing", f"{name} ranks first; without contrasts no lead can be claimed"
     if not above:
-        return "unsure", f"No method clearly teaches: {name} comes first, and it may be chance"
+        return "unsure", f"No method clearly teaches: {name} ranks first, but this may be chance"
     if unbeaten := [
         control
         for control in CHANCE
@@ -129,10 +131,10 @@ def _title(
     ]:
         reached = [control for control in unbeaten if _reaches(run, rows, control)]
         if reached:
-            return "beaten", f"{name} comes first, but {' and '.join(reached)} marks teach as much"
-        return "beaten", f"{name} comes first, but is not clearly ahead of {' and '.join(unbeaten)} marks"
+            return "beaten", f"{name} ranks first, but {' and '.join(reached)} marks teach as much"
+        return "beaten", f"{name} ranks first, but is not clearly ahead of {' and '.join(unbeaten)} marks"
     if len(above) < len(rows):
-        return "mixed", f"{name} comes first, and clearly teaches in {len(above)} of {len(rows)} combinations"
+        return "mixed", f"{name} ranks first, and clearly teaches in {len(above)} of {len(rows)} combinations"
     if not rivals:
         return "alone", f"{name} teaches; there was no other method to compare it with"
     partly = [rival_name for rival_name in undecided if rivals[rival_name].ahead and not rivals[rival_name].behind]
@@ -145,18 +147,18 @@ def _title(
         return "close", f"{quoted(tied)} lead, too close to call"
     if undecided:
         rival_text = f"“{undecided[0]}”" if len(undecided) == 1 else f"{len(undecided)} others"
-        return "close", f"{name} leads, but not clearly: {rival_text} cannot be told apart from it"
+        return "close", f"{name} leads, but not clearly: {rival_text} cannot be distinguished from it"
     return "clear", f"{name} teaches best"
 
 
 def _reaches(run: Comparison, rows: Sequence[GainRow], control: str) -> bool:
-    """Whether the measured gain of a control is as large as that of the rows in half of the columns or more."""
+    """True if the gain of a control is at least that of `rows` in half of their shared columns or more."""
     pairs = [(row, other) for row in rows if (other := run.find(control, row.column)) and other.gain is not None]
     return 2 * sum((other.gain or 0.0) >= (row.gain or 0.0) for row, other in pairs) >= len(pairs) > 0
 
 
 def _has_no_room(run: Comparison, row: GainRow) -> bool:
-    """Whether students without explanations already agree with the model nearly everywhere."""
+    """True if students without explanations already agree with the model almost everywhere."""
     plain = run.find(NONE, row.column)
     return not run.is_correlation and plain is not None and (plain.mean or 0.0) >= CEILING
 
@@ -165,9 +167,9 @@ def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
     if len(rows) > 1:
         gains = [row.gain or 0.0 for row in rows]
         return (
-            f"Over {len(rows)} combinations of student and size, students who saw “{best}” while learning gain "
-            f"{run.format.signed(run.gain(best))} {run.unit} on average over students who saw no explanation (from "
-            f"{run.format.signed(min(gains))} to {run.format.signed(max(gains))})."
+            f"Over {len(rows)} combinations of student and training size, students who saw “{best}” while learning "
+            f"gain {run.format.signed(run.gain(best))} {run.unit} on average over students who saw no explanation "
+            f"(from {run.format.signed(min(gains))} to {run.format.signed(max(gains))})."
         )
     row = rows[0]
     plain = run.find(NONE, row.column)
@@ -196,10 +198,10 @@ def _confidence_notes(
     texts = [_gain_text(run, rows)]
     fewest_seeds = min(row.seeds for row in rows)
     if fewest_seeds == 1:
-        texts.append(f"There is one seed, so nothing can be claimed about others. Use {SEEDS} (--seeds {SEEDS}).")
+        texts.append(f"With one seed, nothing can be claimed about other seeds. Use {SEEDS} (--seeds {SEEDS}).")
     elif fewest_seeds < FEW_SEEDS:
         texts.append(
-            f"With {fewest_seeds} seeds it is hardly known how much students differ, so intervals are wide. Use "
+            f"With {fewest_seeds} seeds, the variation between students is poorly known, so intervals are wide. Use "
             f"{SEEDS} (--seeds {SEEDS})."
         )
     texts += filter(None, [_more_data_note(run, rows, rivals, tied)])
@@ -208,7 +210,7 @@ def _confidence_notes(
     if len(low_seed_rows) > 3:
         texts.append(f"The same holds for {len(low_seed_rows) - 3} more rows of the table (‡).")
     if run.failed:
-        texts.append(f"{len(run.failed):,} runs failed and are missing from the numbers.")
+        texts.append(f"{len(run.failed):,} runs failed and are missing from these numbers.")
     if run.unlearned:
         names = "; ".join(column_name(column) for column in run.unlearned)
         texts.append(f"Left out, because their students did not learn: {names}.")
@@ -216,16 +218,16 @@ def _confidence_notes(
 
 
 def _gain_text(run: Comparison, rows: Sequence[GainRow]) -> str:
-    """What is claimed about the gain of the leader."""
+    """The sentence on whether the leader's gain is claimed."""
     if not any(row.has_interval for row in rows):
-        return "There are no intervals: whether this is more than chance is not known."
+        return "There are no intervals, so this may be chance."
     if not run.contrasts:
-        return "The intervals are those of an older didact, and no gain is claimed."
+        return "An older version of didact computed these intervals, so no gain is claimed."
     above = [row for row in rows if row.is_above]
     if len(rows) > 1:
-        return f"The interval lies above 0 in {len(above)} of {len(rows)} combinations (p < 0.05, Holm-corrected)."
+        return f"The interval exceeds 0 in {len(above)} of {len(rows)} combinations (p < 0.05, Holm-corrected)."
     row = rows[0]
-    where = "lies above 0" if above else "lies below 0: it does harm" if row.is_below else "includes 0"
+    where = "exceeds 0" if above else "is below 0: the explanations do harm" if row.is_below else "includes 0"
     barely = " barely" if above and (row.low or 0.0) < BARELY * (row.gain or 0.0) else ""
     p = "" if row.p is None else f" (p = {row.p:.2g}, Holm-corrected for the number of methods)"
     return f"The interval{barely} {where}{p}."
@@ -234,7 +236,7 @@ def _gain_text(run: Comparison, rows: Sequence[GainRow]) -> str:
 def _more_data_note(
     run: Comparison, rows: Sequence[GainRow], rivals: Mapping[str, Standing], tied: Sequence[str]
 ) -> str:
-    """What would help where something is not decided: the gain of the leader, or its lead."""
+    """Advice on more data if the leader's gain or its lead is undecided, else ""."""
     for row in rows:
         contrast = run.contrasts.get(row.explainer, NONE, row.column)
         if not row.claimed and contrast is not None and contrast.difference > 0:
@@ -258,10 +260,10 @@ def _comparison_notes(
     if ahead:
         texts.append(f"These controls clearly teach more: {_with_gaps(run, best, ahead)}.")
     if undecided:
-        texts.append(f"It cannot be told apart from these controls: {_with_gaps(run, best, undecided)}.")
+        texts.append(f"It cannot be distinguished from these controls: {_with_gaps(run, best, undecided)}.")
     majority = number(run.about.get("majority"))
     if majority is not None:
-        texts.append(f"Always giving the same answer reaches {run.format.plain(majority)} %.")
+        texts.append(f"Always predicting the most frequent answer reaches {run.format.plain(majority)} %.")
     return [*texts, *_rival_notes(run, best, rivals)]
 
 
@@ -276,14 +278,14 @@ def _control_note(run: Comparison, best: str, standing: Standing) -> str:
 
 
 def _rival_notes(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> list[str]:
-    """The methods that cannot be told apart from the best, or the next one."""
+    """A sentence on the methods that cannot be distinguished from the best one, or on the next one."""
     if not rivals:
         return ["No other method was compared. Name several: --explainers gradient_norm,lime."]
     undecided = [standing for standing in rivals.values() if not standing.is_beaten]
     if undecided:
         beaten = [name for name, standing in rivals.items() if standing.is_beaten]
         ahead = f" It is clearly ahead of {join_names(beaten)}." if beaten else ""
-        return [f"Not told apart from it: {_with_gaps(run, best, undecided)}.{ahead}"]
+        return [f"Cannot be distinguished from it: {_with_gaps(run, best, undecided)}.{ahead}"]
     following = next(iter(rivals.values()))
     gap = f"{_gain_text_beside(run, best, following.rival)}; {gap_text(run, following)}"
     return [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
@@ -297,7 +299,7 @@ def _with_gaps(run: Comparison, best: str, rival_standings: Sequence[Standing]) 
 
 
 def _gain_text_beside(run: Comparison, best: str, other: str) -> str:
-    """The mean gain of another method, and that of the best where they were not compared everywhere."""
+    """The mean gain of another method. The best one's gain is added if they share only some combinations."""
     columns = run.shared([best, other])
     gain = f"gain {run.format.signed(run.gain(other, columns))}"
     everywhere = len(columns) == len(run.judged)

@@ -1,4 +1,4 @@
-"""The sections of a report: each a pure function from what was read to data; templates draw it.
+"""The sections of a report. Each is a pure function from stored results to data, which templates draw.
 
-`headline` lays out what `didact.reports.verdict` says, `people` shows a study; the others take a `Comparison`.
+`headline` lays out the verdict of `didact.reports.verdict`, `people` shows a study; the others show a `Comparison`.
 """

@@ -1,4 +1,4 @@
-"""How far methods agree with one another: a square per measure, with what agreement does not mean."""
+"""How far methods agree with one another: a matrix per agreement measure, and what agreement does not mean."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _MEASURE_NAMES = {
 
 
 def section(run: Comparison) -> Section | None:
-    """None where agreement was not measured; the end of the page says so."""
+    """The section, or None if agreement was not measured (provenance then says so)."""
     matrices = (
         [] if run.measured is None else [matrix for matrix in run.measured.agreement if matrix.square is not None]
     )
@@ -32,11 +32,11 @@ def section(run: Comparison) -> Section | None:
     caution = next((matrix.caution for matrix in matrices if matrix.caution), "")
     tables = [_table(matrix) for matrix in matrices]
     rows = max((int(number(count) or 0) for line in matrices[0].rows for count in line), default=0)
-    intro = f"Each pair of methods about the same rows: mean over {rows:,} rows. 1 is the same, 0 is chance. {caution}"
+    intro = f"Agreement of each pair of methods, mean over {rows:,} rows: 1 is identical, 0 is chance. {caution}"
     more = [Details(table.caption, [table]) for table in tables[1:]]
     remarks = list(dict.fromkeys(note for matrix in matrices for note in matrix.notes))
     blocks: list[Block] = [lead(intro), tables[0], *more, Notes(remarks)]
-    return Section("agreement", "Do the methods say the same?", blocks, charts=[_figure(matrix) for matrix in matrices])
+    return Section("agreement", "Do the methods agree?", blocks, charts=[_figure(matrix) for matrix in matrices])
 
 
 def _caption(matrix: AgreementMatrix) -> str:
@@ -68,8 +68,8 @@ def _cell(name: str, other: str, value: float, sd: float | None) -> Cell:
     if name == other:
         return Cell("", "same")
     if not np.isfinite(value):
-        return Cell("–", title=f"{name} and {other}: no row with an answer")
-    step = shade(value, 1.25, "signed")  # the strongest colours are left out: numbers are read on the others
+        return Cell("–", title=f"{name} and {other}: undefined on every row")
+    step = shade(value, 1.25, "signed")  # without the strongest colours, on which numbers are hard to read
     spread = "" if sd is None else f" ± {sd:.2f} over rows"
     return Cell(format_value(value), step.look, f"{name} and {other}: {format_value(value)}{spread}")
 

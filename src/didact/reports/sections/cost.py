@@ -1,4 +1,4 @@
-"""What a method costs, against what it teaches."""
+"""The cost of each method against the gain of its students."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ class _Point:
 
 
 def section(run: Comparison) -> Section | None:
-    """None where no cost was measured; the end of the page says so."""
+    """The section, or None if cost was not measured (provenance then says so)."""
     costs = [] if run.measured is None else [cost for cost in run.measured.cost if cost.seconds is not None]
     if not costs:
         return None
@@ -36,17 +36,15 @@ def section(run: Comparison) -> Section | None:
     points = _points(run, costs, columns)
     figures = [_figure(run, points)] if len(points) > 1 else []
     intro = (
-        "Time to explain one row on the machine of this run, and the passes through the model that it takes, against "
-        "the mean gain of students. Best is top left: cheap, and it teaches."
+        "Time and passes through the model to explain one row on the machine of this run, against the mean gain of "
+        "students. The best methods are top left: cheap, and they teach."
     )
-    remarks = [
-        "Learned explainers (SMaT, L2E) are trained once; that is not in these figures. Memory: peak above idle."
-    ]
+    remarks = ["Learned explainers (SMaT, L2E) are trained once; training is not included. Memory: peak above idle."]
     if columns and len(columns) < len(run.judged):
         where = "; ".join(map(column_name, columns))
-        remarks.append(f"Gains are means over what all of them were compared with: {where}.")
+        remarks.append(f"Gains are means over the combinations that all of these methods share: {where}.")
     elif columns is None and len(run.judged) > 1:
-        remarks.append("No student was taught by all of them: these gains are means over different students.")
+        remarks.append("These methods share no student, so their gains are means over different students.")
     return Section("cost", "What it costs", [lead(intro), *figures, table, Notes(remarks)])
 
 
@@ -82,7 +80,7 @@ def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
     times = [point.milliseconds for point in points]
     gains = [0.0, *(point.gain for point in points)]
     pad = 0.12 * ((max(gains) - min(gains)) or 1.0)
-    # Names stand right of their points, so there is room for the last of them.
+    # Names are to the right of their points, so the axis leaves room for the last one.
     domain = [min(times) / 1.6, max(times) * (max(times) / min(times) * 4) ** (0.55 if width < 400 else 0.3)]
     times_scale = alt.Scale(type="log", domain=domain, nice=False)
     gains_scale = alt.Scale(domain=[min(gains) - pad, max(gains) + pad], nice=False)
@@ -99,7 +97,7 @@ def _chart(run: Comparison, points: list[_Point], width: int) -> Any:
 
 
 def _with_label_heights(points: list[_Point], gains: list[float]) -> list[DataRow]:
-    """With a height for each name, so that names of neighbours do not cover one another."""
+    """The points as chart data, with heights for their names that keep names from overlapping."""
     min_gap = 0.055 * ((max(gains) - min(gains)) or 1.0)
     rows: list[DataRow] = []
     label_height = float("-inf")

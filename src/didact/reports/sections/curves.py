@@ -1,4 +1,4 @@
-"""Gains by the number of rows that students learn from: one small chart per method, a line per student."""
+"""Gains by training size: one small chart per method, one line per student."""
 
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ _MAX_CHARTS = 24  # charts
 
 
 def section(run: Comparison) -> Section | None:
-    """None where there are fewer than two sizes whose students learned: one point is no curve."""
+    """The section, or None if students learned at fewer than two training sizes."""
     names = [name for name in run.ranked if name != NONE and run.gain(name) is not None][:_MAX_CHARTS]
     if len({size for _, size in run.judged}) < 2 or not names:
         return None
@@ -23,7 +23,7 @@ def section(run: Comparison) -> Section | None:
     students = zip(all_students, SERIES, strict=False)
     blocks: list[Block] = [
         lead(
-            "Gain over none against the number of rows, from the best method to the worst; the band is the 95 % "
+            "Gain over none by the number of training rows, from the best method to the worst. The band is the 95 % "
             "interval, corrected for the number of methods."
         ),
         Key([(f"dash {COLOUR_CLASSES[colour]}", cut(student)) for student, colour in students]),

@@ -1,6 +1,7 @@
-"""The browser of examples: pick a row, and see how every method explains it.
+"""The example browser: choose a row and see how every method explains it.
 
-Rows go into the page as JSON, and its script builds elements from them; a few are there as HTML, for readers without.
+Rows are in the page as JSON, from which its script builds elements. A few are also there as HTML for readers without
+scripts.
 """
 
 import math
@@ -24,17 +25,17 @@ from didact.viz.html import cut, render, script_json
 from didact.viz.page import scales
 
 BUDGET: Final = 3_000_000  # bytes of the whole section
-_FIXED_BYTES: Final = 100_000  # of them for style, script and controls
-_STATIC_BYTES: Final = 300_000  # and for what is there without a script
+_FIXED_BYTES: Final = 100_000  # of BUDGET for style, script and controls
+_STATIC_BYTES: Final = 300_000  # of BUDGET for the rows as HTML
 _STATIC_ROWS: Final = 3  # rows
-_MAX_MISSES: Final = 4  # rows, one after another, that do not fit before the rest is given up
+_MAX_MISSES: Final = 4  # consecutive rows that do not fit; then no more are tried
 _TOP_SHARE: Final = 0.25  # the share of units that counts as a method's marks
 _ID, _TITLE = "examples", "Examples"
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Rows that can be asked for."""
+    """A filter of the browser and the rows that pass it."""
 
     name: str
     title: str
@@ -43,7 +44,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class EncodedExample:
-    """A row of the page, the same for its script, and how many bytes that takes."""
+    """A row of the page, its encoding for the script, and the size of that in bytes."""
 
     example: Example
     row: EncodedRow
@@ -51,7 +52,7 @@ class EncodedExample:
 
 
 def section(run: Comparison) -> Section | None:
-    """None where no row was explained one by one."""
+    """The section, or None if nothing was measured."""
     if run.measured is None:
         return None
     sources, reasons = _sources(run, run.measured)
@@ -61,7 +62,7 @@ def section(run: Comparison) -> Section | None:
     filters = _filters(run.measured, sources)
     examples = _fitting_examples(run, sources, filters, run.measured.rows)
     if not examples:
-        message = "No row can be shown here: each is too large, or in no file of the methods."
+        message = "No row can be shown here: each is too large, or missing from the files of all methods."
         return Section(_ID, _TITLE, [missing(message), Notes(reasons)])
     intro = lead(
         f"Rows of {run.measured.split}, each as every method explains it. Colours show what a method finds "
@@ -73,7 +74,7 @@ def section(run: Comparison) -> Section | None:
 
 
 def _sources(run: Comparison, measured: Measurements) -> tuple[list[Source], list[str]]:
-    """The methods that can be shown, controls last, and why others cannot."""
+    """The methods that can be shown, controls last, and the reasons why others cannot."""
     sources: list[Source] = []
     reasons = []
     for method in measured.methods:
@@ -81,20 +82,20 @@ def _sources(run: Comparison, measured: Measurements) -> tuple[list[Source], lis
         if isinstance(explanations, Explanations):
             sources.append(Source(method, explanations, {name: index for index, name in enumerate(explanations.ids)}))
         else:
-            # A report is passed on: where its folder lay is nobody's business.
+            # Reports are shared, so they must not contain the path of the run's folder.
             reason = explanations.replace(f"{run.folder}/", "")
             reasons.append(f"{cut(method.label)} is not shown: {reason.rstrip('.')}.")
     for skipped in measured.skipped:
-        reason = skipped.reason or "no reason was kept"
+        reason = skipped.reason or "no reason was recorded"
         reasons.append(f"{cut(skipped.label)} did not explain these rows: {reason.rstrip('.')}.")
     return sorted(sources, key=lambda source: source.method.is_control), reasons
 
 
-# -- which rows can be asked for --------------------------------------------------------------------------------------
+# -- filters ----------------------------------------------------------------------------------------------------------
 
 
 def _filters(measured: Measurements, sources: Sequence[Source]) -> list[Filter]:
-    """What rows can be filtered by. What nothing is known of is left out."""
+    """The filters of the browser. A filter without data is left out."""
     rows = measured.rows
     filters = []
     if any(row.is_right is not None for row in rows):
@@ -119,13 +120,13 @@ def _tau(row: MeasuredRow) -> float:
 
 
 def _shares_mark(sources: Sequence[Source], row: MeasuredRow) -> bool | None:
-    """Whether anything is in the top quarter of every method; None where fewer than two explain the row."""
+    """True if some text or patch is in the top quarter of every method. None if fewer than two explain the row."""
     rows = [explanation for source in sources if (explanation := source.explanation_of(row.id)) is not None]
     return bool(set.intersection(*map(_marked, rows))) if len(rows) > 1 else None
 
 
 def _marked(row: RowExplanation) -> set[tuple[int, ...]]:
-    """The characters or patches of a method's strongest units."""
+    """The characters or patches of the strongest quarter of units."""
     if not len(row):
         return set()
     ranks = np.abs(row.scores)
@@ -137,13 +138,13 @@ def _marked(row: RowExplanation) -> set[tuple[int, ...]]:
     return {(segment, position) for segment, start, end in spans for position in range(start, end)}
 
 
-# -- which rows have room ---------------------------------------------------------------------------------------------
+# -- rows that fit into the page --------------------------------------------------------------------------------------
 
 
 def _fitting_examples(
     run: Comparison, sources: Sequence[Source], filters: Sequence[Filter], rows: Sequence[MeasuredRow]
 ) -> list[EncodedExample]:
-    """As many rows as fit, in the order of the data."""
+    """The rows that fit into the page, in the order of the data."""
     room = BUDGET - _STATIC_BYTES - _FIXED_BYTES
     fitting: dict[int, EncodedExample] = {}
     misses = 0
@@ -160,7 +161,7 @@ def _fitting_examples(
 
 
 def _priority_order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
-    """Who comes first where not all have room: by turns a row worth a look, and the next of the data."""
+    """Indices of rows in the order in which they get room: alternately a notable row and the next of the data."""
     notable = sorted(range(len(rows)), key=lambda index: (rows[index].is_right is not False, _tau(rows[index])))
     return iter(dict.fromkeys(chain.from_iterable(zip(notable, range(len(rows)), strict=True))))
 
@@ -168,7 +169,7 @@ def _priority_order(rows: Sequence[MeasuredRow]) -> Iterator[int]:
 def _fit_example(
     run: Comparison, sources: Sequence[Source], row: MeasuredRow, groups: Sequence[str]
 ) -> EncodedExample | None:
-    """The row, its texts cut as far as needed; None where that is not enough, or nobody explains it."""
+    """The encoded row, its texts cut to fit. None if it does not fit or no method explains it."""
     max_bytes = BUDGET // 4
     longest: int | None = None
     for _ in range(8):
@@ -187,12 +188,12 @@ def _left_out(examples: Sequence[EncodedExample], measured: Measurements) -> lis
     if len(examples) == len(measured.rows):
         return []
     return [
-        f"{len(examples):,} of {len(measured.rows):,} explained rows are shown, to keep the page small: by turns one "
-        "that the model got wrong or where methods disagree most, and the next of the data."
+        f"{len(examples):,} of {len(measured.rows):,} explained rows are shown, to keep the page small: in turn a "
+        "row that the model got wrong or where methods disagree most, and the next row of the data."
     ]
 
 
-# -- what stands in the page ------------------------------------------------------------------------------------------
+# -- the data of the browser ------------------------------------------------------------------------------------------
 
 
 def _browser(
@@ -250,4 +251,4 @@ def _static_note(shown: int, total: int) -> str:
     if shown == total:
         return ""
     others = f"{shown} of {total:,} rows are shown; the others are" if shown else "The rows are"
-    return f"{others} drawn by a script, and this browser runs none."
+    return f"{others} drawn by a script, but this browser runs no scripts."

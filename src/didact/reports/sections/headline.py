@@ -1,4 +1,4 @@
-"""Which method teaches best, how sure that is, and what it does not mean."""
+"""The header of a report: which method teaches best, how sure that is, and what it does not mean."""
 
 from didact.reports.describe import method_text, row_counts
 from didact.reports.section import Card, Header
@@ -9,7 +9,7 @@ from didact.viz.html import cut
 
 
 def header(run: Comparison, title: str | None = None) -> Header:
-    """The head of the page. `title` stands above the headline instead of the usual question."""
+    """The header of the page. `title` replaces the usual question above the headline."""
     verdict = verdict_of(run)
     question = ("which explanation of ", cut(run.name), " can you trust?")
     leaders = verdict.tied or (() if verdict.best is None else (verdict.best,))
@@ -33,7 +33,7 @@ def header(run: Comparison, title: str | None = None) -> Header:
 
 
 def _when(run: Comparison) -> str:
-    """Date and row counts, in one line."""
+    """Date and row counts in one line."""
     counts = row_counts(run)
     texts = [run.launch.date, f"{counts['in the data']} rows in the data" if "in the data" in counts else ""]
     texts.append(f"students learn from {counts['students learn from']} rows" if "students learn from" in counts else "")
@@ -55,7 +55,7 @@ def _badges(run: Comparison) -> list[str]:
     if run.about.get("left_out"):
         badges.append("parts of the plan were left out")
     if run.measured is None:
-        badges.append("taught, not measured otherwise")
+        badges.append("no other measures")
     return badges
 
 

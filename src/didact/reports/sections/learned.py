@@ -1,4 +1,4 @@
-"""What was learned: how much each attention head, or each member of a blend, counts."""
+"""What learned explainers learned: the weight of each attention head or each member of a blend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ from didact.viz.colours import shade
 from didact.viz.tables import Cell, Table
 from didact.viz.weights_chart import WeightsView
 
-_SHOWN = 4  # maps; the rest can be unfolded
+_SHOWN = 4  # tables; a click unfolds the others
 
 
 def section(run: Comparison) -> Section | None:
-    """None where nothing was learned: then there is nothing to miss."""
+    """The section, or None if the run learned no explainer."""
     title = "What was learned"
     if not run.learned:
         return None
@@ -31,11 +31,11 @@ def section(run: Comparison) -> Section | None:
         except (DidactError, LookupError, TypeError, ValueError) as error:
             broken.append(f"What {name} learned cannot be shown: {error}")
     if not groups:
-        return Section("learned", title, [missing("Nothing of what was learned can be shown."), Notes(broken)])
+        return Section("learned", title, [missing("Nothing that was learned can be shown."), Notes(broken)])
     tables = [_table(name, seed_mixes, view) for name, seed_mixes, view in groups]
     intro = (
-        "An explainer that learns to teach weighs parts of the model. The darker, the more a part counts; mean over "
-        "seeds. Which parts count depends on the seed, too: point at a number for its spread."
+        "An explainer that learns to teach weighs parts of the model. A darker cell is a larger weight, the mean over "
+        "seeds. Weights differ between seeds: point at a number for the standard deviation."
     )
     remarks = [line for name, seed_mixes, _ in groups for line in _remarks(name, seed_mixes)]
     shown = Group("maps", [Group("panel", [table]) for table in tables[:_SHOWN]])
@@ -45,7 +45,7 @@ def section(run: Comparison) -> Section | None:
 
 
 def _groups(learned: Sequence[LearnedWeights]) -> dict[tuple[str, str, int], list[LearnedWeights]]:
-    """By explainer, student and size what each seed learned."""
+    """The learned weights of each seed, by explainer, student and training size."""
     groups: dict[tuple[str, str, int], list[LearnedWeights]] = {}
     for mix in learned:
         key = (mix.explainer, mix.student, mix.size)
@@ -54,7 +54,7 @@ def _groups(learned: Sequence[LearnedWeights]) -> dict[tuple[str, str, int], lis
 
 
 def _remarks(name: str, seed_mixes: Sequence[LearnedWeights]) -> list[str]:
-    """What learning remarked on, such as a mix that collapsed to one part; equal remarks of several seeds once."""
+    """Notes from learning, such as weights that collapsed to one part. Equal notes of several seeds appear once."""
     seeds: dict[str, list[str]] = {}
     for mix in seed_mixes:
         for note in mix.notes:

@@ -1,4 +1,4 @@
-"""Every metric by every method: a table whose colours run from the worst to the best of each line."""
+"""Every metric by every method, as a table with colours from the worst to the best method of each line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from didact.results.measured import Measurements
 from didact.viz.colours import LEVELS, Shade, colours
 from didact.viz.tables import Cell, Table
 
-_STRONGEST: Final = LEVELS - 3  # of the scale: numbers are read on it
+_STRONGEST: Final = LEVELS - 3  # level of the scale on which numbers are still readable
 _STEP: Final = 26  # pixels of a line of the chart
 _FAMILY_HEADINGS: Final = {
     "faithfulness": "faithfulness: does the model depend on what is marked?",
     "plausibility": "plausibility: would people mark the same?",
     "truth": "truth: does it find the words that decide? (planted data, verified teacher)",
-    "stability": "stability: do like texts get like explanations?",
+    "stability": "stability: do similar texts get similar explanations?",
     "other": "other",
 }
 
 
 @dataclass(frozen=True)
 class _Line:
-    """One metric: by method its value and what is told beside it."""
+    """One metric, with its result for each method."""
 
     metric: str
     family: str
@@ -44,22 +44,22 @@ def section(run: Comparison) -> Section:
     lines = [] if measured is None else _lines(measured)
     if measured is None or not lines:
         notes = [] if measured is None else list(measured.notes)
-        return Section("metrics", title, [missing(f"No other measure was taken. {MEASURE_HINT}"), Notes(notes)])
+        return Section("metrics", title, [missing(f"No other measures were computed. {MEASURE_HINT}"), Notes(notes)])
     table = _table(run, measured, lines)
     count = measured.metrics.rows_asked or len(measured.rows)
     heading = measured.metrics.heading
     intro = (
-        f"The same methods on {count:,.0f} rows of {measured.split}, by what does not need a student. In each line the "
-        "colour runs from the worst method to the best. ★ best value (controls excluded); equal ones share it."
+        f"The same methods on {count:,.0f} rows of {measured.split}, by metrics that need no students. In each line, "
+        "colours run from the worst method to the best. ★ marks the best value (controls excluded); ties share it."
     )
     remarks = [
         "↑ higher is better, ↓ lower. A number in brackets is no better than random explanations: the interval of the "
-        "paired difference includes 0 or lies on the wrong side. Point at a number for its interval and its rows.",
-        "Faithfulness asks the model about texts with holes, which it never learned to read; a figure may be its "
-        "confusion. Signed methods have an advantage there.",
+        "paired difference includes 0 or is on the wrong side of it. Point at a number for its interval and its rows.",
+        "Faithfulness metrics run the model on inputs with parts removed or replaced. It was not trained on such "
+        "inputs, so a value may reflect its confusion. Signed methods have an advantage there.",
     ]
     if heading == "plausibility" and any(line.family == "plausibility" for line in lines):
-        remarks.append("People mark what convinces people. A plausible explanation may be wrong about the model.")
+        remarks.append("People mark what convinces people. A plausible explanation can be wrong about the model.")
     remarks += incomplete_notes(run)
     remarks += measured.metrics.notes
     remarks += [f"{method.label} was not measured: {method.reason}" for method in measured.skipped]
@@ -109,7 +109,7 @@ def _cell(line: _Line, name: str, best: list[str], is_better_than_random: Mappin
         return Cell("–", title="not measured")
     value = row.value
     if value is None:
-        return Cell("–", title=f"{row.skipped or 'no'} rows, none with an answer")
+        return Cell("–", title=f"undefined ({row.skipped or 'no'} rows skipped)")
     has_interval = row.low is not None and row.high is not None
     interval = (
         f"95 % interval {metric_text(row.low or 0.0)} to {metric_text(row.high or 0.0)}; " if has_interval else ""
@@ -124,7 +124,7 @@ def _cell(line: _Line, name: str, best: list[str], is_better_than_random: Mappin
 
 
 def _chart(table: Table, width: int) -> Any:
-    """The table as a chart, for papers, in the colours of the page. Metrics without any number are left out."""
+    """The table as a chart for papers, in the colours of the page. Metrics without any value are left out."""
     methods = [label(head, 30) for head in table.text_heads[1:]]
     rows_with_values = [row for _, rows in table.bodies for row in rows if any(cell.text != "–" for cell in row[1:])]
     chart_cells = []
@@ -138,7 +138,7 @@ def _chart(table: Table, width: int) -> Any:
 
 
 def _shade(line: _Line, value: float) -> str:
-    """The worst of a line has no colour, the best the strongest."""
+    """The CSS class of a cell: no colour for the worst value of a line, the strongest for the best."""
     line_values = [row.value for row in line.rows_by_method.values() if row.value is not None]
     low, high = min(line_values), max(line_values)
     if high == low:

@@ -1,4 +1,4 @@
-"""What people said: which explanations they prefer, or learn from, how sure that is, and who beats whom."""
+"""A study with people: which explanations they prefer or learn from, how sure that is, and who beats whom."""
 
 from functools import partial
 from typing import Any, Final
@@ -11,32 +11,31 @@ from didact.results.study_tables import study_tables
 from didact.viz.html import cut
 
 _LEADS: Final = {
-    "ranking": "People ranked explanations without knowing whose they are. The log-worth of a method is what puts it "
-    "before others: with one more, it is put before another about e = 2.7 times as often as behind it.",
-    "simulation": "People learned from explanations of some rows what the model says, and then foretold it for rows "
-    "without any. A cohort saw one method; the control saw none.",
-    "rating": "People rated one explanation at a time. Means are cleared of how strict a person is and of how hard an "
+    "ranking": "People ranked explanations without knowing which method made them. A method whose log-worth is larger "
+    "by 1 is ranked before another about e = 2.7 times as often as behind it.",
+    "simulation": "People studied some rows with explanations, and then predicted the model's answers to other rows "
+    "without any. Each cohort saw one method; the control saw no explanations.",
+    "rating": "People rated one explanation at a time. Means are adjusted for how strict each person and how hard each "
     "item is.",
 }
 _CAPTIONS: Final = {
     "ranking": "Log-worths",
-    "simulation": "Share of the model's answers that people foresee, percent",
+    "simulation": "Share of the model's answers that people predict, percent",
     "rating": "Mean ratings",
 }
 _RANKS: Final = (
-    "rank: 1 + the number of methods that are surely better, by intervals that hold for all pairs at once and are "
-    "about other people and other items like these. Methods of one rank are not alike; they cannot be told apart.",
-    "rank among these people: the same if the very people who were asked judged other items; of "
-    "others it says nothing.",
+    "rank: 1 + the number of methods that are surely better. The intervals hold for all pairs at once, and for other "
+    "people and other items like these. Methods of equal rank may differ, but this study cannot distinguish them.",
+    "rank among these people: the same for other items judged by the same people. It does not hold for other people.",
 )
 _SKILL: Final = (
-    "TrueSkill believes late games more and takes pages for independent; its intervals do not know that a page's "
-    "people and items return. It is here to compare with the paper. For what can be said, see the ranks above.",
+    "TrueSkill gives later games more weight and treats pages as independent; its intervals ignore that people and "
+    "items recur. It is shown for comparison with the paper. Use the ranks above for conclusions.",
 )
 
 
 def section(study: StudyAnalysis, *, number: int = 1, is_alone: bool = False) -> Section:
-    """One study; `place` counts those of a page. Alone on a page, what its head says is not said again."""
+    """The section of a study; `number` counts the studies of a page. `is_alone`: the header has title and headline."""
     name = "people" if number == 1 else f"people-{number}"
     figures = _figures(study, name) if study.methods else []
     tables: dict[str, list[Block]] = {
@@ -50,7 +49,7 @@ def section(study: StudyAnalysis, *, number: int = 1, is_alone: bool = False) ->
         *figures,
         *tables.get("methods", []),
         Notes(_RANKS),
-        # What a simulation tests are its pairs.
+        # In a simulation study, the tests are of pairs.
         *(pairs if study.kind == "simulation" else [Details("Every pair of methods", pairs)]),
         Details("TrueSkill, as SMaT's study computed it", [*skills, Notes(_SKILL)] if skills else []),
         Heading("Do people agree?"),
@@ -64,7 +63,7 @@ def section(study: StudyAnalysis, *, number: int = 1, is_alone: bool = False) ->
 
 
 def _reason(reason: str) -> str:
-    text = reason or "there is too little for that"
+    text = reason or "there are too few answers for that"
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -90,13 +89,13 @@ def _figures(study: StudyAnalysis, name: str) -> list[Figure]:
 
 def _who_beats_whom(study: StudyAnalysis, name: str) -> Figure:
     sure_pairs = [f"{label(pair.better)} beats {label(pair.worse)}" for pair in study.pairs if pair.is_sure]
-    caption = "Who beats whom: the row's lead over the column; filled where it is sure"
-    alt = f"{caption}. {'; '.join(sure_pairs[:20]) or 'No two can be told apart'}."
+    caption = "Who beats whom: the lead of the row over the column; filled where it is sure"
+    alt = f"{caption}. {'; '.join(sure_pairs[:20]) or 'No two can be distinguished'}."
     return Figure(f"{name}-beats", alt, partial(_square, study), caption=caption)
 
 
 def _square(study: StudyAnalysis, width: int) -> Any:
-    """A square: filled where one method is surely better or worse than the other, with the difference in words."""
+    """A matrix of differences, filled where one method is surely better or worse than the other."""
     is_narrow = width <= NARROW
     names = [method.method for method in study.methods]
     rows = [f"{number}. {cut(label(name, 30), 12 if is_narrow else 30)}" for number, name in enumerate(names, 1)]
@@ -107,7 +106,7 @@ def _square(study: StudyAnalysis, width: int) -> Any:
             if row not in names or column not in names:
                 continue
             claim, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
-            verdict, ground, ink = (claim, ground, PAGE) if pair.is_sure else ("cannot be told apart", LINE, INK)
+            verdict, ground, ink = (claim, ground, PAGE) if pair.is_sure else ("cannot be distinguished", LINE, INK)
             written = study.format.signed(sign * pair.difference)
             tooltip = f"{label(row)} against {label(column)}: {written}, {verdict}"
             cells.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, tooltip))

@@ -1,4 +1,4 @@
-"""Where the numbers come from: plan, versions, fingerprints, seeds; what failed and what was left out."""
+"""Where the numbers come from: plan, versions, fingerprints and seeds; what failed and what was left out."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ _MAX_FAILURES = 50  # failed runs that are listed
 
 def section(run: Comparison) -> Section:
     blocks: list[Block] = [
-        lead("All that decides the numbers of this page, and all that is missing from them."),
+        lead("Everything that determines the numbers of this page, and everything that is missing from them."),
         _facts(run),
     ]
     if run.failed:
-        retry_note = "Give the same didact compare command again: only runs that failed are tried once more."
+        retry_note = "Run the same didact compare command again: it repeats only the runs that failed."
         blocks += [Heading("Runs that failed"), _failed(run), Notes([retry_note])]
     else:
         blocks.append(Paragraph("All runs succeeded."))
@@ -55,7 +55,7 @@ def _facts(run: Comparison) -> Table:
 
 
 def _rows(run: Comparison) -> dict[str, str]:
-    """Row counts by what they were for, as a table names them."""
+    """Row counts as text, by their names in the table."""
     names = {"dev": "dev rows", "test": "test rows", "measured": "rows measured otherwise"}
     return {names.get(name, f"rows {name}"): text for name, text in row_counts(run).items()}
 
@@ -70,7 +70,7 @@ def _duration(seconds: float | None) -> str:
 
 def _tuned(tune: Any) -> str:
     if not isinstance(tune, dict) or not tune:
-        return "nothing: every method is sent as it is"
+        return "nothing: the scores of every method are used unchanged"
     return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
 
 
@@ -93,8 +93,8 @@ def _left_out(run: Comparison) -> list[str]:
     notes += run.notes
     lost = [row for row in run.rows if row.lost_rows]
     notes += [
-        f"{row.explainer} for {row.student}, {row.size:,} rows: of {row.lost_rows:,} rows a part of the explanation "
-        "lies behind what the student reads, and was dropped."
+        f"{row.explainer} for {row.student}, {row.size:,} rows: in {row.lost_rows:,} rows, a part of the explanation "
+        "is beyond the text that the student reads, and was dropped."
         for row in lost
     ]
     if run.measured is not None:
@@ -108,7 +108,7 @@ def _left_out(run: Comparison) -> list[str]:
             if row.skipped:
                 skipped.setdefault((row.metric, row.skipped), []).append(row.method)
         notes += [
-            f"{metric}: no answer for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
+            f"{metric}: undefined for {count:,} {'row' if count == 1 else 'rows'} of {', '.join(methods)}"
             for (metric, count), methods in sorted(skipped.items())
         ]
     return list(dict.fromkeys(notes))

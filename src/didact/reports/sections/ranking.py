@@ -1,4 +1,4 @@
-"""Who teaches how much: gains with intervals, as charts and as a table; and whether students agree about it."""
+"""How much each method teaches: gains with intervals as charts and a table, and whether students agree."""
 
 import itertools
 from functools import partial
@@ -20,7 +20,7 @@ _KEY = Key(
     [
         ("dot blue", "method"),
         ("dot grey", "control"),
-        ("dot hollow", "hollow: no gain is claimed (the interval includes 0, or there is none)"),
+        ("dot hollow", "hollow: no gain is claimed (the interval includes 0 or is missing)"),
     ]
 )
 _EXPORTED = (
@@ -28,10 +28,10 @@ _EXPORTED = (
     *("low_seeds", "rank", "is_control", "test_rows"),
 )
 UNLEARNED = "students did not learn: no verdict"
-_SHOWN = 4  # charts; the rest can be unfolded
+_SHOWN = 4  # charts; a click unfolds the others
 
 
-_STARRED = ("clear", "close", "alone")  # verdicts by which a method teaches best
+_STARRED = ("clear", "close", "alone")  # verdicts that name a best method
 _MEASURES = {
     "pearson": "Pearson's r with the model",
     "f1": "F1 with the model's answers",
@@ -46,8 +46,8 @@ def section(run: Comparison) -> Section:
     figures = [_figure(run, column) for column in columns if _chart_rows(run, column)]
     blocks: list[Block] = [
         lead(
-            "How much better students predict the model on unseen rows if they saw explanations while learning. A gain "
-            "is over students who saw none; the bar is its 95 % interval, corrected for the number of methods."
+            "How much better students predict the model on unseen rows if they saw explanations while learning. Gains "
+            "are measured against students who saw none; bars are 95 % intervals, corrected for the number of methods."
         ),
         _KEY if figures else missing("No method has a gain here, so there is nothing to draw."),
         *folded(figures, min(_SHOWN, len(run.judged) or 1), "charts", "more charts"),
@@ -59,7 +59,7 @@ def section(run: Comparison) -> Section:
 
 
 def _chart_rows(run: Comparison, column: Column) -> list[GainRow]:
-    """What a chart shows, from the largest gain to the smallest."""
+    """The rows of a chart, from the largest gain to the smallest."""
     rows = [run.find(name, column) for name in run.ranked]
     rows_with_gain = [row for row in rows if row is not None and row.gain is not None]
     return sorted(rows_with_gain, key=lambda row: -(row.gain or 0.0))
@@ -83,7 +83,7 @@ def _figure(run: Comparison, column: Column) -> Figure:
 
 
 def _column_title(run: Comparison, column: Column) -> str:
-    """The name of a column, with a mark where it says nothing, or where some students failed to learn."""
+    """The name of a column, marked if its students or some of them did not learn."""
     return column_name(column) + run.column_mark(column) + ("" if column in run.judged else f" ({UNLEARNED})")
 
 
@@ -137,7 +137,7 @@ def _cell(run: Comparison, row: GainRow | None) -> Cell:
     is_judged = row.column in run.judged
     aside = f"{run.format.brackets(row.low, row.high)} {row.mark if is_judged else ''}{row.footnotes}".strip()
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
-    lost = f"{row.lost_rows:,} rows lost some of their explanation" if row.lost_rows else ""
+    lost = f"{row.lost_rows:,} rows lost part of their explanation" if row.lost_rows else ""
     details = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
     details += [] if is_judged else [UNLEARNED]
     look = "control" if row.is_control or not is_judged else ""
@@ -145,7 +145,7 @@ def _cell(run: Comparison, row: GainRow | None) -> Cell:
 
 
 def _gain_with_interval(run: Comparison, row: GainRow) -> str:
-    """A gain with its interval as one text, for a sheet; of `none` its mean."""
+    """A gain with its interval as one text for the CSV file; for `none`, its mean."""
     if row.explainer == NONE:
         return run.format.plain(row.mean)
     return "" if row.gain is None else f"{run.format.signed(row.gain)} {run.format.brackets(row.low, row.high)}"
@@ -163,18 +163,18 @@ def _notes(run: Comparison) -> list[str]:
     for column, reason in run.unlearned.items():
         notes.append(f"{column_name(column)}: {UNLEARNED}. {reason}".strip())
     if any(row.seeds < FEW_SEEDS for row in run.rows):
-        notes.append(f"° fewer than {FEW_SEEDS} seeds: the interval says little. Ask for more with --seeds 8.")
+        notes.append(f"° fewer than {FEW_SEEDS} seeds: the interval is unreliable. Use --seeds 8.")
     notes += sorted({f"No p: {row.p_reason}." for row in run.rows if row.p_reason and not row.is_control})
     if run.failed:
-        notes.append(f"{len(run.failed):,} runs failed; seeds that failed in either arm are left out of a pair.")
+        notes.append(f"{len(run.failed):,} runs failed; a contrast leaves out seeds that failed in either arm.")
     notes += incomplete_notes(run)
     if len(run.sizes) == 1:
         notes.append(
-            "One size was tried. --train-sizes 125,250,500 shows how gains change with more rows to learn from."
+            "There is one training size. Use --train-sizes 125,250,500 to see how gains change with more rows."
         )
     if any(row.lost_rows for row in run.rows):
         notes.append(
-            "Some rows lost part of their explanation on its way to a student that reads less; point at a number."
+            "Some students read less text than the model: some rows lost part of their explanation. Point at a number."
         )
     return notes
 
@@ -200,5 +200,5 @@ def _agreement(run: Comparison) -> Table | None:
     pairs = [number(tau[a][b]) for a, b in itertools.combinations(range(len(tau)), 2)]
     known_taus = [value for value in pairs if value is not None]
     span = f", from {minus(f'{min(known_taus):.2f}')} to {minus(f'{max(known_taus):.2f}')}" if known_taus else ""
-    caption = f"Kendall's τ between the rankings that students give{span}; 1 is the same ranking"
+    caption = f"Kendall's τ between the rankings by each pair of students{span}; 1 is the same ranking"
     return Table("students-agree", caption, ["", *names], rows)

@@ -1,4 +1,4 @@
-"""Words that count most: the mean score of each word over all measured rows, by method and explained class."""
+"""The words with the highest mean |score| over all measured rows, by method and explained class."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,14 +13,14 @@ from didact.viz.colours import shade
 from didact.viz.html import cut, replace_control_characters
 from didact.viz.tables import Cell, Table
 
-SHOWN: Final = 12  # words of a class
+SHOWN: Final = 12  # words per class
 _CLASSES: Final = 6
 _METHODS: Final = 12
 _LONGEST: Final = 40  # characters of a word
 
 
 def top_words(explanations: Explanations, *, shown: int = SHOWN) -> dict[str, list[WordScore]]:
-    """By explained class the words with the highest mean |score|. Explanations of images have no words."""
+    """The words with the highest mean |score| by explained class; empty for images."""
     if explanations.is_image:
         return {}
     summary = summarise(explanations, k=shown)
@@ -28,7 +28,7 @@ def top_words(explanations: Explanations, *, shown: int = SHOWN) -> dict[str, li
 
 
 def section(run: Comparison) -> Section | None:
-    """None where no words were scored: nothing measured, images, or files that cannot be read."""
+    """The section, or None if no words were scored: nothing measured, images, or unreadable files."""
     if run.measured is None or run.measured.is_image:
         return None
     methods = [entry for entry in run.measured.methods if entry.label not in CHANCE]
@@ -45,12 +45,12 @@ def section(run: Comparison) -> Section | None:
         _table(run, target, words_by_method, kinds, is_only_class=len(classes) == 1) for target in classes[:_CLASSES]
     ]
     intro = (
-        f"Mean |score| of each word over {len(run.measured.rows):,} explained rows, from the highest down. Read it as "
-        "a first look at what the model goes by; a word may count in one text and not in another."
+        f"Mean |score| of each word over {len(run.measured.rows):,} explained rows, from the highest down: a first "
+        "look at what the model relies on. A word may count in one text and not in another."
     )
     remarks = [
         "Scores of different methods have different scales; compare words within a column. − marks words that speak "
-        "against the answer on average (signed methods only). Words that occur once are left out."
+        "against the answer on average (signed methods only). Words that occur only once are left out."
     ]
     if len(classes) > _CLASSES:
         remarks.append(f"{len(classes) - _CLASSES} more classes are left out here.")

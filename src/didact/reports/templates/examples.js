@@ -1,5 +1,5 @@
-// The browser of examples. It reads rows from the page's own data and builds elements; nothing of the data is ever
-// taken for HTML. The template example.html.j2 makes the same elements for readers without scripts.
+// The example browser. It reads rows from the page's data and builds elements; data is never parsed as HTML.
+// The template example.html.j2 draws the same elements for readers without scripts.
 (() => {
   "use strict";
 
@@ -15,10 +15,10 @@
   const marks = get("marks");
 
   let order = data.rows.map((_, place) => place);
-  let at = 0; // the row that is shown, by its number in the data
-  let shown = []; // of each method on the page: its scored elements by what they stand for
-  let places = new WeakMap(); // what a scored element stands for
-  let steps = []; // what comma and full stop step through
+  let at = 0; // the index of the shown row in the data
+  let shown = []; // for each method on the page: its scored elements by key
+  let places = new WeakMap(); // the keys of each scored element
+  let steps = []; // the elements that comma and full stop step through
   let step = -1;
 
   // -- elements ------------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@
 
   const level = (heat, unit) => parseInt(heat.levels[unit], data.levels + 1);
 
-  // The class of the strongest of some units, and what is read by pointing at it.
+  // The class of the strongest of some units, and their tooltip.
   function told(units, heat) {
     const levels = units.map((unit) => level(heat, unit));
     if (heat.kind === "binary") {
@@ -84,7 +84,7 @@
           span(text.pieces.slice(from, to).join(""), covers ? covers[from] : [], heat, text.marked[from] === "1", keys),
         );
       }
-      if (row.isLong) body.tabIndex = 0; // a part that scrolls can be reached by keys
+      if (row.isLong) body.tabIndex = 0; // keyboard users can reach a text that scrolls
       found.append(row.texts.length > 1 ? make("div", "named", make("p", "name", text.name), body) : body);
     });
     if (heat) found.append(...outside(row, heat), make("p", "unseen", heat.strongest));
@@ -220,7 +220,7 @@
   );
   const known = (value, otherwise) => (typeof value === "number" ? value : otherwise);
 
-  // Which rows are asked for, in what order; the row on the page stays if it is one of them.
+  // Apply the filters and the order. The row on the page stays if it passes.
   function choose() {
     const wanted = find.value.toLowerCase().split(/\s+/).filter(Boolean);
     order = data.rows
@@ -271,7 +271,7 @@
 
   function empty() {
     if (find.value.trim()) return `No row has “${find.value.trim()}” in it here. Try fewer words, or show all rows.`;
-    return "There is no such row here. Show all rows to go on.";
+    return "No row passes this filter. Show all rows to continue.";
   }
 
   function turn(by) {
@@ -286,7 +286,7 @@
 
   // -- one unit in all methods ---------------------------------------------------------------------------------------
 
-  // Marks what stands at the same place in every method, and writes its score beside each name.
+  // Mark the same unit in every method, and write its score beside each name.
   function point(keys) {
     for (const one of view.querySelectorAll(".here")) one.classList.remove("here");
     return shown.flatMap((heat) => {
@@ -320,7 +320,7 @@
   view.addEventListener("click", (event) => point(pointed(event)));
   view.addEventListener("pointerleave", () => point(null));
 
-  // Long texts scroll together, so that the same lines stand beside one another.
+  // Long texts scroll together, so that the same lines stay side by side.
   let scrolled = null;
   view.addEventListener(
     "scroll",
@@ -365,7 +365,7 @@
     event.preventDefault();
   });
 
-  // A browser that comes back to the page keeps what was chosen before.
+  // A browser that returns to the page keeps the earlier choices.
   choose();
   if (marks) view.classList.toggle("unmarked", !marks.checked);
   said.textContent = "";
