@@ -75,7 +75,7 @@ def test_a_simulation_study_says_how_many_errors_it_has(place, tmp_path):
 
 @pytest.mark.parametrize(("arguments", "said"), [
     (["--kind", "rankings"], "ranking"),
-    (["--items", "400"], "only 40 different rows"),
+    (["--items", "400"], "only 40 distinct rows"),
     (["--explanations", "nowhere.parquet"], "no file nowhere.parquet"),
     (["--consent", "nowhere.txt"], "nowhere.txt cannot be read"),
     (["--database", "sqlite:////nowhere/at/all.sqlite"], "cannot be used: unable to open database file"),
@@ -272,8 +272,8 @@ def test_synthetic_people_are_never_mixed_with_real_ones(tmp_path):
 @pytest.mark.parametrize(("arguments", "said"), [
     (["simulate", "--worths", "lime"], "a number for each method"),
     (["simulate", "--worths", "lime=1"], "has no lime"),
-    (["simulate", "--means", "secret_alpha=1"], "driven by worths"),
-    (["erase", "p99"], "Nobody is called 'p99'"),
+    (["simulate", "--means", "secret_alpha=1"], "takes worths, not means"),
+    (["erase", "p99"], "No one is called 'p99'"),
     (["export", "--out", "answers.xlsx"], "csv, json, parquet"),
     (["analyze"], "no answers to analyse"),
     (["serve", "--root", "study"], "--root: must be a plain path that begins with a slash"),

@@ -386,7 +386,7 @@ def test_erasing_says_when_the_log_of_changes_cannot_be_folded_in(folder, monkey
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM answers").fetchone()
     answers = open_answers(folder, read_design(folder))
-    with pytest.raises(RecordError, match="1 answers of p01 are removed, but .* erase the person once more"):
+    with pytest.raises(RecordError, match="1 answers of p01 are removed, but .* erase the person again"):
         answers.erase(1)
     reader.close()
     assert answers.erase(1) == 0

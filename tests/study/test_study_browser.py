@@ -131,7 +131,7 @@ def test_a_ranking_by_mouse_buttons_and_keyboard_three_people_at_once(tmp_path, 
         for number in (1, 2, 3):  # turn by turn: all are in the middle of it together
             for person, way in zip(people, (by_mouse, by_buttons, by_keyboard), strict=True):
                 if person.page.url.endswith("/break"):
-                    person.page.get_by_role("link").filter(has_text="Go on").click()
+                    person.page.get_by_role("link").filter(has_text="Continue").click()
                 person.page.wait_for_url(f"**/task/{number}")
                 expected = way(person, number)
                 assert places(person.stored()[-1]) == expected
@@ -206,7 +206,7 @@ def test_reload_back_and_a_double_click_lose_nothing_and_count_once(tmp_path, ch
         page.go_back()
         page.get_by_text("Saved.").wait_for()
         assert page.locator("button[type=submit]").count() == 0
-        page.get_by_role("link", name="Go on").click()
+        page.get_by_role("link", name="Continue").click()
         page.wait_for_url("**/task/2")
         assert person.faults == []
 

@@ -94,7 +94,7 @@ def test_only_the_owner_reads_secret_and_links_and_the_database_has_no_code(tmp_
 def test_a_database_that_has_the_people_of_such_a_study_is_refused(tmp_path):
     url = f"sqlite:///{tmp_path / 'shared.sqlite'}"
     study_of(tmp_path / "one", database=url)
-    with pytest.raises(RecordError, match="people p01 and on already.*database of its own"):
+    with pytest.raises(RecordError, match="people from p01 on.*its own database"):
         study_of(tmp_path / "other", database=url)
     assert not (tmp_path / "other").exists()
 
@@ -149,7 +149,7 @@ def test_a_failed_study_leaves_nothing(tmp_path):
     ({"pause": -1}, "pause: must be an integer from 0"),
     ({"item": 3}, "no option named 'item'. Did you mean 'items'"),
     ({"signs": "maybe"}, "maybe"),
-    ({"learn": 6, "kind": "simulation"}, "at least one is to learn from"),
+    ({"learn": 6, "kind": "simulation"}, "at least one must be to learn from"),
 ])  # fmt: skip
 def test_wrong_options_are_told(tmp_path, options, said):
     with pytest.raises((OptionError, PlanError), match=said):
@@ -211,7 +211,7 @@ def test_equal_rows_are_asked_about_once(tmp_path):
     first = data["test"].rows[0]
     rows = [replace(row, texts=first.texts) for row in data["test"].rows]
     same = replace(data, splits={"test": type(data["test"])("test", rows)})
-    with pytest.raises(OptionError, match="only 1 different rows"):
+    with pytest.raises(OptionError, match="only 1 distinct rows"):
         new_study([maps_of(same, ["bad"] * 6, "a")], same, out=tmp_path / "s", kind="rating", items=2)
     assert len(said) == 6
 

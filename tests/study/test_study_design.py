@@ -57,7 +57,7 @@ def test_where_every_answer_is_another_rows_are_drawn_from_all_of_them():
 
 
 def test_too_few_rows_are_told_with_their_number():
-    with pytest.raises(OptionError, match=r"60 items .* only 8 different rows.*--items 8"):
+    with pytest.raises(OptionError, match=r"60 items .* only 8 distinct rows.*--items 8"):
         sample_items(items_of({"good": 8}), count=60, seed=0)
 
 

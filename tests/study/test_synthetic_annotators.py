@@ -97,13 +97,13 @@ def test_people_differ_by_their_spread():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"people": 0}, "At least 1 person"),
-        ({"people": 1, "first": 0}, "counted from 1"),
+        ({"people": 0}, "people and first must be at least 1"),
+        ({"people": 1, "first": 0}, "must be at least 1, got 1 and 0"),
         ({"people": 1, "ties": -1.0}, "at least 0"),
         ({"people": 1, "spread": float("nan")}, "at least 0"),
         ({"people": 1, "worths": {"x": 1.0}}, "has no x"),
-        ({"people": 1, "means": {"a": 1.0}}, "driven by worths; given were means"),
-        ({"people": 1, "worths": {"a": float("inf")}}, "are numbers"),
+        ({"people": 1, "means": {"a": 1.0}}, "takes worths, not means"),
+        ({"people": 1, "worths": {"a": float("inf")}}, "must be finite numbers"),
     ],
 )
 def test_refused(options, message):

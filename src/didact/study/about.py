@@ -1,4 +1,4 @@
-"""What participants are told about the model: one sentence, by default built from its task and classes."""
+"""The sentence about the model that participants read. The default is built from its task and classes."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What people's answers amount to: which methods they prefer or learn from, how sure that is, and who was odd."""
+"""The analysis of a study: which methods people prefer or learn from, how sure that is, and whose answers look odd."""
 
 import math
 from collections import Counter
@@ -31,17 +31,26 @@ def analyze(
     difference: float | None = None,
     leave_out: Sequence[str] = (),
 ) -> StudyAnalysis:
-    """Analyse the answers of a study of any kind.
+    """Analyse the answers of a study of any kind. Their order does not matter.
 
-    Intervals are about other people and other items like these, at `level`, from `replicates` draws of both.
-    `difference` is one that the study should be able to tell: how many people that takes is worked out for it, and for
-    the smallest one that was found. Odd people are named and kept; `leave_out` names people to leave out, and the
-    result says so. The order of the answers does not matter.
+    Args:
+        design: The design of the study.
+        answers: The answers of all people.
+        replicates: Bootstrap samples, of people and of items.
+        level: Confidence level of the intervals, which hold for other people and other items like these.
+        seed: Seed of the bootstrap and of TrueSkill.
+        difference: A difference that the study should detect. The analysis estimates how many people that takes, for
+            this difference and for the smallest measured one.
+        leave_out: Codes of people to exclude (p03). The analysis flags people whose answers look odd, but counts them.
+
+    Raises:
+        OptionError: An option is out of range, `leave_out` has an unknown code, or there are no answers.
+        DataError: The answers do not fit the design.
     """
     if replicates < 1 or not 0 < level < 1:
-        raise OptionError(f"replicates is at least 1 and level between 0 and 1, not {replicates} and {level}.")
+        raise OptionError(f"replicates must be at least 1 and level between 0 and 1, got {replicates} and {level}.")
     if difference is not None and not 0 < difference < math.inf:
-        raise OptionError(f"A difference to be told is above 0, not {difference:g}.")
+        raise OptionError(f"difference must be above 0, got {difference:g}.")
     counted = _counted(design, answers, leave_out)
     analysis_module = {"ranking": analyze_ranking, "simulation": analyze_simulation, "rating": analyze_rating}[
         design.kind
@@ -72,10 +81,9 @@ def analyze_study(
     leave_out: Sequence[str] = (),
     database: str | None = None,
 ) -> StudyAnalysis:
-    """What people's answers amount to; also kept in the folder as `analysis.json`, for `didact report --study`.
+    """Analyse the study in `folder`, and write `analysis.json` there for `didact report --study`.
 
-    See `analyze` for the options. `database` is an SQLAlchemy URL, where answers are not in the
-    folder.
+    See `analyze` for the options. `database` is the SQLAlchemy URL of the answers if they are not in the folder.
     """
     folder = Path(folder)
     design = read_design(folder)
@@ -89,21 +97,21 @@ def analyze_study(
 
 
 def _counted(design: Design, answers: Sequence[Answer], leave_out: Sequence[str]) -> list[Answer]:
-    """The answers that count, in an order of their own: by item, then by person."""
+    """The answers to analyse, sorted by item, then by person."""
     faults = _faults(design, answers)
     if faults:
-        raise DataError("The answers do not fit the study. Was its design changed after people began?", faults)
+        raise DataError("The answers do not fit the study. Was its design changed after people had started?", faults)
     names = {answer.person for answer in answers}
     unknown = sorted(set(leave_out) - names)
     if unknown:
         raise OptionError(
-            f"Nobody called {', '.join(unknown)} answered, so nobody of that name can be left out. "
+            f"No one called {', '.join(unknown)} answered, so they cannot be left out. "
             f"There are {', '.join(sorted(names)[:20]) or 'no answers yet'}."
         )
     item_order = {item.id: index for index, item in enumerate(design.items)}
     counted = [answer for answer in answers if answer.person not in leave_out]
     if not counted and leave_out:
-        raise OptionError("There are no answers to analyse when these people are left out.")
+        raise OptionError("Without these people there are no answers to analyse.")
     if not counted:
         raise OptionError(
             "There are no answers to analyse yet. Send people their links, or try the analysis with didact study "
@@ -118,7 +126,7 @@ def _faults(design: Design, answers: Sequence[Answer]) -> list[str]:
     for answer in answers:
         who = f"{answer.person}, step {answer.step}"
         if answer.phase not in _PHASES[design.kind]:
-            faults.append(f"{who}: an answer of a {answer.phase} in a study that is a {design.kind}")
+            faults.append(f"{who}: an answer of phase {answer.phase} in a {design.kind} study")
         elif answer.item not in items:
             faults.append(f"{who}: the item {answer.item!r} is not part of the study")
         elif not {*answer.shown, *(answer.ranks or {})} <= methods or answer.cohort not in design.cohorts:
@@ -144,7 +152,7 @@ def _people(design: Design, answers: Sequence[Answer], taus: Mapping[str, float]
         person_answers = [answer for answer in answers if answer.person == person]
         tau = taus.get(person, math.nan)
         reasons = list(flags.get(person, []))
-        if tau < 0 and len(taus) > 2:  # of two who disagree, neither is the odd one
+        if tau < 0 and len(taus) > 2:  # if two people disagree, neither is the odd one
             reasons.append(f"disagrees with the others: mean Kendall's τ with their mean ranks {tau:.2f}")
         rows.append(
             Participant(
@@ -182,14 +190,14 @@ def _counts(
 
 def _people_notes(counts: StudyCounts, people: Sequence[Participant]) -> Iterator[str]:
     if counts.synthetic:
-        yield f"{counts.synthetic} of {counts.people} people are synthetic: drawn by didact study simulate."
+        yield f"{counts.synthetic} of {counts.people} people are synthetic: didact study simulate made their answers."
     if counts.left_out:
-        yield f"Left out on request: {', '.join(counts.left_out)}. Nothing of their answers is in here."
+        yield f"Left out on request: {', '.join(counts.left_out)}. This analysis uses none of their answers."
     if counts.dropouts:
         yield (
-            f"{len(counts.dropouts)} of {counts.people} people began and did not finish; what they answered counts: "
+            f"{len(counts.dropouts)} of {counts.people} people started but did not finish; their answers count: "
             f"{', '.join(counts.dropouts)}."
         )
     for row in people:
         if row.odd:
-            yield f"{row.person} looks odd ({'; '.join(row.odd)}) and is kept."
+            yield f"{row.person} looks odd ({'; '.join(row.odd)}), but is included."

@@ -1,4 +1,4 @@
-"""What rankings amount to: worths of methods with intervals, the order that can be told, and how far people agree."""
+"""Analysis of rankings: Plackett-Luce worths with intervals, the order they support, and agreement of people."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,11 +21,11 @@ from didact.study.trueskill_ranking import skills
 
 
 def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
-    """What rankings say."""
+    """The findings of a ranking study."""
     methods = design.methods
     if len(methods) < 2:
         raise UnsupportedError(
-            f"A ranking compares methods, and this study has {len(methods)}. Make one with at least two."
+            f"A ranking study compares methods, and this one has {len(methods)}. Make a study with at least two."
         )
     ranks = rank_matrix(answers, methods)
     fitted, comparison = compare_methods(answers, methods, settings)
@@ -46,7 +46,7 @@ def compute_findings(design: Design, answers: Sequence[Answer], settings: Settin
         contrasts=comparison,
         pairs=comparison.pair_rows(),
         agreement=agreement_of(answers, ranks),
-        notes=[f"Nobody ranked {', '.join(unranked)}: its worth of 0 means nothing."] if unranked else [],
+        notes=[f"No one ranked {', '.join(unranked)}, so a worth of 0 there means nothing."] if unranked else [],
         taus=tau_by_person(answers, ranks),
         more={
             "ties": {str(size): value for size, value in fitted.ties.items()},
@@ -60,7 +60,7 @@ def compute_findings(design: Design, answers: Sequence[Answer], settings: Settin
 
 
 def compare_methods(answers: Sequence[Answer], methods: Sequence[str], settings: Settings) -> tuple[Worths, Contrasts]:
-    """Worths of the methods, and how sure their differences are."""
+    """Worths of the methods, and their differences with intervals."""
     cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
     rankings = Rankings.of(rank_matrix(answers, methods))
     fitted = fit_worths(rankings)
@@ -71,12 +71,12 @@ def compare_methods(answers: Sequence[Answer], methods: Sequence[str], settings:
 
 
 def rank_matrix(answers: Sequence[Answer], methods: Sequence[str]) -> Float[np.ndarray, "answer method"]:
-    """Places by method, NaN where it was not on the page."""
+    """The rank of each method in each answer; NaN if it was not on the page."""
     return np.array([[float((answer.ranks or {}).get(method, np.nan)) for method in methods] for answer in answers])
 
 
 def agreement_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, Any]:
-    """Kendall's W of each item's rankings, as a mean, and of people's mean ranks; Krippendorff's α of all places."""
+    """Kendall's W as a mean over items and of people's mean ranks, and Krippendorff's α of all ranks."""
     people, person = np.unique([answer.person for answer in answers], return_inverse=True)
     items = list(dict.fromkeys(answer.item for answer in answers))
     item = np.array([items.index(answer.item) for answer in answers])
@@ -92,12 +92,12 @@ def agreement_of(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer met
         "kendall_w_people": kendall_w(means[~np.isnan(means).any(1)]),
         "alpha": krippendorff_alpha(table.reshape(len(people), -1), metric="ordinal"),
         "alpha_metric": "ordinal",
-        "reason": "" if len(people) > 1 else "one person alone agrees with nobody",
+        "reason": "" if len(people) > 1 else "agreement needs at least two people",
     }
 
 
 def tau_by_person(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer method"]) -> dict[str, float]:
-    """By person the mean over items of Kendall's τ-b with the mean ranks that all others gave to that item."""
+    """By person: the mean over items of Kendall's τ-b with the mean ranks of all others for that item."""
     items = np.unique([answer.item for answer in answers], return_inverse=True)[1]
     mid_ranks = _mid_ranks(ranks)
     filled_ranks, is_ranked = np.nan_to_num(mid_ranks), ~np.isnan(mid_ranks)
@@ -117,7 +117,10 @@ def tau_by_person(answers: Sequence[Answer], ranks: Float[np.ndarray, "answer me
 def _row_taus(
     first: Float[np.ndarray, "answer method"], second: Float[np.ndarray, "_ _"]
 ) -> Float[np.ndarray, " answer"]:
-    """τ-b of each row with each row, over what both have: as `stats.ranking.kendall`, for thousands of short rows."""
+    """τ-b of each row of `first` with the same row of `second`, over methods that both rank.
+
+    A vectorised `stats.ranking.kendall` for thousands of short rows.
+    """
     left, right = np.triu_indices(first.shape[1], 1)
     first_signs, second_signs = (np.sign(values[:, left] - values[:, right]) for values in (first, np.round(second, 9)))
     is_compared = ~(np.isnan(first_signs) | np.isnan(second_signs))
@@ -127,12 +130,12 @@ def _row_taus(
 
 
 def _mid_ranks(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, "answer method"]:
-    """Places from 1 on where equal ones share their mean place; NaN stays NaN."""
+    """Ranks from 1, where ties share their mean rank. NaN stays NaN."""
     return np.asarray(rankdata(ranks, axis=1, nan_policy="omit"))
 
 
 def _first_places(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
-    """The share of pages on which a method came first; those who share the first place share it in equal parts."""
+    """The share of pages on which a method ranks first. Methods tied for first count in equal parts."""
     is_best = ranks == np.nanmin(ranks, axis=1, keepdims=True)
     return _column_means(np.where(np.isnan(ranks), np.nan, is_best / is_best.sum(1, keepdims=True)))
 
@@ -142,7 +145,7 @@ def _mean_ranks(ranks: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, 
 
 
 def _tied_share(ranks: Float[np.ndarray, "answer method"]) -> float:
-    """Of all pairs of methods on a page, how many share a place."""
+    """The share of pairs of methods on a page that are tied."""
     left, right = np.triu_indices(ranks.shape[1], 1)
     differences = ranks[:, left] - ranks[:, right]
     pairs = (~np.isnan(differences)).sum()
@@ -150,6 +153,6 @@ def _tied_share(ranks: Float[np.ndarray, "answer method"]) -> float:
 
 
 def _column_means(table: Float[np.ndarray, "answer method"]) -> Float[np.ndarray, " method"]:
-    """Of each column, over what is known; NaN where nothing is."""
+    """Means of columns without NaN; NaN for a column of NaN."""
     counts = (~np.isnan(table)).sum(0)
     return np.divide(np.nansum(table, axis=0), counts, out=np.full(table.shape[1], np.nan), where=counts > 0)

@@ -1,4 +1,4 @@
-"""What ratings amount to: means of methods, cleared of who rated and of what, with intervals and their order."""
+"""Analysis of ratings: means of methods, adjusted for people and items, with intervals and their order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NOTHING: Final = "nothing"
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Means of methods, what each answer adds to them, and what they are cleared of."""
+    """Means of methods, the influence of each answer on them, and the effects that were removed."""
 
     values: Float[np.ndarray, " method"]
     influence: Float[np.ndarray, "answer method"]
@@ -31,14 +31,14 @@ class Means:
 
 
 def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
-    """What ratings say."""
+    """The findings of a rating study."""
     names = [method for method in design.methods if any(answer.shown[0] == method for answer in answers)]
     ratings = np.array([float(answer.rating or 0) for answer in answers])
     method_index = np.array([names.index(answer.shown[0]) for answer in answers])
     cells = CrossedAnswers.of([answer.person for answer in answers], [answer.item for answer in answers])
     means = adjusted_means(ratings, method_index, len(names), cells)
     weights = crossed_weights(cells, replicates=settings.replicates, seed=settings.seed)
-    # The means are all but linear in the answers, so their replicates are taken from the influences.
+    # The means are almost linear in the answers, so the influences give their bootstrap replicates.
     draws = means.values + (weights - weights.mean(1, keepdims=True)) @ means.influence
     comparison = contrasts(Estimates(names, means.values, draws, means.influence, cells), level=settings.level)
     rows = []
@@ -68,9 +68,9 @@ def compute_findings(design: Design, answers: Sequence[Answer], settings: Settin
 def adjusted_means(
     ratings: Float[np.ndarray, " answer"], method: Int[np.ndarray, " answer"], methods: int, cells: CrossedAnswers
 ) -> Means:
-    """Means as if everybody had rated every method of every item: least squares with an effect of each person and item.
+    """Means as if everyone had rated every method of every item: least squares with effects of people and items.
 
-    Where answers are too few for that, effects of people alone are taken out, or nothing.
+    With too few answers for that, only effects of people are removed, or nothing.
     """
     dummies = (method[:, None] == np.arange(methods)).astype(np.float64)
     for removed_effects, effects in (
@@ -89,7 +89,7 @@ def adjusted_means(
     effect = inverse @ columns.T @ outcome
     effect -= effect.mean()
     residual = outcome - columns @ effect
-    # Least squares makes residuals smaller than errors; this restores their size on average.
+    # Least-squares residuals are smaller than the errors; this restores their mean size.
     scale = np.sqrt(len(ratings) / degrees_of_freedom) if degrees_of_freedom > 0 else 0.0
     influence = scale * (residual[:, None] * columns) @ inverse
     influence -= influence.mean(1, keepdims=True)
@@ -102,10 +102,10 @@ def _notes(design: Design, names: Sequence[str], means: Means, ratings: Float[np
     notes = []
     unrated = [name for name in design.methods if name not in names]
     if unrated:
-        notes.append(f"Nobody rated {', '.join(unrated)} yet.")
+        notes.append(f"No one has rated {', '.join(unrated)} yet.")
     if means.removed_effects != _PEOPLE_AND_ITEMS:
         notes.append(
-            f"The answers are too few to take out effects of people and items; taken out: {means.removed_effects}."
+            f"There are too few answers to remove the effects of people and items; removed: {means.removed_effects}."
         )
     if np.ptp(ratings) == 0:
         notes.append("All ratings are the same: there are no intervals.")
@@ -113,7 +113,7 @@ def _notes(design: Design, names: Sequence[str], means: Means, ratings: Float[np
 
 
 def _agreement(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Krippendorff's α over what two people rated both: the same method of the same item."""
+    """Krippendorff's α over explanations that at least two people rated."""
     people = sorted({answer.person for answer in answers})
     units = sorted({(answer.item, answer.shown[0]) for answer in answers})
     table = np.full((len(people), len(units)), np.nan)

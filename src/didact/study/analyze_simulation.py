@@ -1,4 +1,4 @@
-"""What a simulation amounts to: how well each cohort foresees the model, and whether explanations made a difference."""
+"""Analysis of simulation studies: how well each cohort predicts the model, and whether explanations help."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,18 +23,18 @@ from didact.study.summary_text import count_text
 
 
 def compute_findings(design: Design, answers: Sequence[Answer], settings: Settings) -> Findings:
-    """What a simulation says. A person is right who says what the model says."""
+    """The findings of a simulation study. A person is right if their answer is the model's answer."""
     tests = [answer for answer in answers if answer.phase == "test"]
     if not tests:
         raise OptionError(
-            "Nobody has come to the test phase yet, so there is nothing to analyse: wait until somebody is through."
+            "No one has reached the test phase yet, so there is nothing to analyse. Wait until someone has finished."
         )
     names = [cohort for cohort in design.cohorts if any(answer.cohort == cohort for answer in tests)]
     is_correct, alpha = _correct(design, tests), 1 - settings.level
     comparison = _compare_cohorts(tests, is_correct, names, settings)
     p_values = _test_pairs(tests, is_correct, names, alpha=alpha, seed=settings.seed)
     is_confirmed = {pair: _is_significant(test["p_holm"], alpha) for pair, test in p_values.items()}
-    # A claim needs both: the interval of all pairs at once, and the test.
+    # A claim needs both the simultaneous interval and the test.
     unconfirmed = [
         pair_index
         for pair_index, (first, second) in enumerate(comparison.pairs)
@@ -44,7 +44,7 @@ def compute_findings(design: Design, answers: Sequence[Answer], settings: Settin
     pairs = [TestedPair(**pair, **p_values[frozenset((pair.better, pair.worse))]) for pair in comparison.pair_rows()]
     rows = [_cohort(design, answers, comparison, index) for index in range(len(names))]
     return Findings(
-        measure="share of the model's answers that people foresee",
+        measure="share of the model's answers that people predict",
         headline=_headline(comparison, pairs, comparison.cells),
         methods=rows,
         contrasts=comparison,
@@ -55,7 +55,7 @@ def compute_findings(design: Design, answers: Sequence[Answer], settings: Settin
 
 
 def _correct(design: Design, answers: Sequence[Answer]) -> Float[np.ndarray, " answer"]:
-    """1 where a person says what the model says, else 0."""
+    """1 if a person's answer is the model's answer, else 0."""
     predictions = {item.id: item.prediction for item in design.items}
     return np.array([float(answer.choice == predictions[answer.item]) for answer in answers])
 
@@ -63,7 +63,7 @@ def _correct(design: Design, answers: Sequence[Answer]) -> Float[np.ndarray, " a
 def _compare_cohorts(
     tests: Sequence[Answer], is_correct: Float[np.ndarray, " answer"], names: Sequence[str], settings: Settings
 ) -> Contrasts:
-    """The share of right answers of each cohort, and how sure their differences are."""
+    """The share of right answers of each cohort, and their differences with intervals."""
     cells = CrossedAnswers.of(*([getattr(answer, name) for answer in tests] for name in ("person", "item", "cohort")))
     is_member = np.array([[float(answer.cohort == name) for name in names] for answer in tests])
     counts = is_member.sum(0)
@@ -101,8 +101,10 @@ def _cohort(design: Design, answers: Sequence[Answer], comparison: Contrasts, in
 def _test_pairs(
     tests: Sequence[Answer], is_correct: Float[np.ndarray, " answer"], names: Sequence[str], *, alpha: float, seed: int
 ) -> dict[frozenset[str], dict[str, Any]]:
-    """A permutation test of every pair of cohorts. Holm's correction is over cohorts against the control, and apart
-    from these over pairs of methods."""
+    """A permutation test for every pair of cohorts.
+
+    Pairs with the control and pairs of methods are separate families for Holm's correction.
+    """
     results_by_pair: dict[frozenset[str], dict[str, Any]] = {}
     pairs = list(combinations(names, 2))
     for is_control in (True, False):
@@ -123,14 +125,12 @@ def _is_significant(p: float | None, alpha: float) -> bool:
 
 
 def _disagreement_notes(pairs: Sequence[TestedPair], *, alpha: float) -> list[str]:
-    """A note where interval and test disagree, so that nobody reads a claim into one of the two."""
+    """A note on pairs where interval and test disagree, so that readers do not take one of them for a claim."""
     contradictory = [pair for pair in pairs if ((pair.sure_low or 0.0) > 0) is not _is_significant(pair.p_holm, alpha)]
     names = [f"{pair.better} and {pair.worse}" for pair in contradictory]
     if not names:
         return []
-    return [
-        f"Interval and test do not agree about {join_names(names)}; a difference is claimed only where both show it."
-    ]
+    return [f"Interval and test disagree about {join_names(names)}; a difference is claimed only if both show it."]
 
 
 def _test(
@@ -154,22 +154,22 @@ def _test(
 
 
 def _headline(comparison: Contrasts, pairs: Sequence[TestedPair], cells: CrossedAnswers) -> str:
-    """What is claimed against the control: the interval of all pairs at once excludes 0, and the test confirms it."""
+    """Claims against the control: the simultaneous interval excludes 0 and the test confirms it."""
     cohorts = count_text(len(comparison.names), "cohort", "cohorts")
     who = f"{count_text(cells.people, 'person', 'people')} in {cohorts}"
     control = [pair for pair in pairs if pair.with_control]
     if not control:
         missing = "but the control" if CONTROL in comparison.names else "of the control"
-        return f"{who}: nobody {missing} answered, so it cannot be told what explanations add."
+        return f"{who}: no one {missing} answered, so the effect of explanations is unknown."
     claimed = [pair for pair in control if pair.is_sure]
     helped = [f"{pair.better} ({100 * pair.difference:+.0f} points)" for pair in claimed if pair.worse == CONTROL]
     harmed = [f"{pair.worse} ({-100 * pair.difference:+.0f} points)" for pair in claimed if pair.better == CONTROL]
     claims = []
     if helped:
-        claims.append(f"people who saw {join_names(helped)} foresee the model better than people who saw none")
+        claims.append(f"people who saw {join_names(helped)} predict the model better than people who saw none")
     if harmed:
-        claims.append(f"people who saw {join_names(harmed)} foresee it worse")
-    return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people foresee the model'}."
+        claims.append(f"people who saw {join_names(harmed)} predict it worse")
+    return f"{who}: {'; '.join(claims) or 'explanations are not shown to help people predict the model'}."
 
 
 def _agreement(tests: Sequence[Answer], names: Sequence[str]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _agreement(tests: Sequence[Answer], names: Sequence[str]) -> dict[str, Any]:
     }
     return {
         "alpha": krippendorff_alpha(table, metric="nominal"), "alpha_metric": "nominal", "by_cohort": by_cohort,
-        "reason": "" if len(people) > 1 else "one person alone agrees with nobody",
+        "reason": "" if len(people) > 1 else "agreement needs at least two people",
     }  # fmt: skip
 
 
@@ -194,14 +194,12 @@ def _notes(
     notes = []
     missing = [name for name in design.cohorts if name not in names]
     if missing:
-        notes.append(f"Nobody of {', '.join(missing)} has come to the test phase yet.")
+        notes.append(f"No one of {', '.join(missing)} has reached the test phase yet.")
     if is_correct.min() == is_correct.max():
         notes.append("All answers are right or all are wrong: there are no intervals.")
     unknown = {item.id for item in design.items if item.is_error is None}
     if any(answer.item in unknown for answer in tests):
-        notes.append(
-            "Of some items the right answer is not known; they count, but not in the split by the model's errors."
-        )
+        notes.append("Some items have no known right answer. They count, except in the split by the model's errors.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""What people answered."""
+"""One answer of one person."""
 
 import math
 import statistics
@@ -20,19 +20,19 @@ class Answer:
     ranks: Mapping[str, int] | None = None  # by method; 1 is best, and equals share the better rank: 1, 1, 3
     choice: str | None = None  # a class
     rating: int | None = None
-    seconds: float = math.nan  # for which the page was seen
+    seconds: float = math.nan  # for which the page was visible
     is_synthetic: bool = False  # made by `didact study simulate`
-    is_touched: bool = True  # whether anything was moved or chosen on the page
-    at: float = math.nan  # when it came, in seconds since 1970
+    is_touched: bool = True  # True if the person moved or chose anything on the page
+    at: float = math.nan  # time of arrival, in seconds since 1970
 
     @property
     def response(self) -> dict[str, Any]:
-        """The one of `ranks`, `choice` and `rating` that it holds, by name."""
+        """The one of `ranks`, `choice` and `rating` that is set, by name."""
         values = {"ranks": self.ranks, "choice": self.choice, "rating": self.rating}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def median_seconds(answers: Iterable[Answer]) -> float:
-    """How long half of the pages were seen at most; NaN where nobody knows."""
+    """The median time that a page was open, in seconds. NaN if unknown."""
     seconds = [answer.seconds for answer in answers if math.isfinite(answer.seconds)]
     return statistics.median(seconds) if seconds else math.nan

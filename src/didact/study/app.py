@@ -1,4 +1,4 @@
-"""The study's pages: `create_app(folder)` is an ASGI application for any server."""
+"""The pages of a study as an ASGI application for any server."""
 
 from pathlib import Path
 from typing import Final
@@ -25,18 +25,22 @@ from didact.study.security_middleware import HEADERS, SecurityMiddleware, TooLar
 _STATIC: Final = Path(__file__).parent / "static"
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADINGS: Final = {
-    400: "This request cannot be read", 403: "This is not yours to do", 404: "There is no such page",
-    405: "There is no such page", 409: "Already answered", 410: "The study is closed", 413: "That is too much",
+    400: "This request cannot be read", 403: "You cannot do this", 404: "There is no such page",
+    405: "There is no such page", 409: "Already answered", 410: "The study is closed", 413: "The request is too large",
     422: "Something is missing", 429: "Too many wrong codes",
 }  # fmt: skip
 
 
 def create_app(folder: Path | str, *, database: str | None = None, root: str = "", is_secure: bool = False) -> FastAPI:
-    """The pages of the study in `folder`. `root` is a path before all others; `is_secure` keeps cookies to https."""
+    """The ASGI application for the study in `folder`.
+
+    `root` is the path below which its pages are, such as /study. `is_secure` sends cookies over https only. `database`
+    is the SQLAlchemy URL of the answers if they are not in the folder.
+    """
     if not is_root(root):
         raise OptionError(f"root must be a plain path such as /study, got {root!r}.")
     study = Study(Path(folder), database=database, root=root.rstrip("/"), is_secure=is_secure)
-    # redirect_slashes would redirect to http, and to whatever host the request names. The wall drops the slash instead.
+    # redirect_slashes would redirect to http and to any host in the request. SecurityMiddleware drops the slash.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.study = study
     for pages in (participant, task, organiser):
@@ -48,7 +52,7 @@ def create_app(folder: Path | str, *, database: str | None = None, root: str = "
 
 
 def _add_files(app: FastAPI, study: Study) -> None:
-    """Styles, scripts and pictures: each by a name from a list, so that no path leads elsewhere."""
+    """Routes for styles, scripts and pictures. They serve listed names only, so that no path leaves the folder."""
     from didact.viz.page import shade_css
 
     static = {path.name: path for path in _STATIC.iterdir() if path.suffix in _TYPES}
@@ -76,7 +80,7 @@ def _add_files(app: FastAPI, study: Study) -> None:
 
 
 def _add_problems(app: FastAPI, study: Study) -> None:
-    """Every error is a page or a line of JSON with nothing of the inside in it."""
+    """Error handlers. Every error becomes a page or JSON that reveals nothing internal."""
 
     def respond(request: Request, status: int, message: str, next: str = "") -> Response:
         if wants_json(request):
@@ -100,7 +104,7 @@ def _add_problems(app: FastAPI, study: Study) -> None:
 
     @app.exception_handler(TooLargeError)
     async def too_large(request: Request, _: TooLargeError) -> Response:
-        return respond(request, 413, "More was sent than any answer holds. Nothing of it was stored.")
+        return respond(request, 413, "The request is larger than any answer. Nothing was stored.")
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
@@ -109,7 +113,7 @@ def _add_problems(app: FastAPI, study: Study) -> None:
     @app.exception_handler(Exception)
     async def failed(request: Request, _: Exception) -> Response:
         response = respond(
-            request, 500, "This is our fault, and was noted. Nothing you saved is lost.", f"{study.root}/"
+            request, 500, "This is our fault, and the error was logged. Nothing you saved is lost.", f"{study.root}/"
         )
-        response.headers.update(HEADERS)  # the wall lies inside of what catches everything
+        response.headers.update(HEADERS)  # this handler runs outside of SecurityMiddleware
         return response

@@ -1,4 +1,4 @@
-"""Who is who: invite codes, signed cookies, tokens against forged forms, and a limit on wrong codes."""
+"""Authentication: invite codes, signed cookies, form tokens against CSRF, and a limit on wrong codes."""
 
 import base64
 import hashlib
@@ -15,11 +15,11 @@ from didact.errors import RecordError
 from didact.files.atomic import write_bytes
 
 FILE: Final = "secret.key"
-COOKIE_LIFETIME: Final = 30 * 24 * 3600  # seconds for which a cookie is good
+COOKIE_LIFETIME: Final = 30 * 24 * 3600  # seconds for which a cookie is valid
 
 
 class Keys:
-    """Everything that is derived from a study's secret. Codes are derived too: the database has only their hashes."""
+    """Codes, cookies and tokens, all derived from the study's secret. The database holds only hashes of codes."""
 
     def __init__(self, secret: bytes) -> None:
         from itsdangerous import URLSafeTimedSerializer
@@ -28,7 +28,7 @@ class Keys:
         self._signer = URLSafeTimedSerializer(secret, salt="didact study cookie")
 
     def code(self, number: int) -> str:
-        """The invite code of person `number`: 130 bits, in letters and digits that are hard to mistake."""
+        """The invite code of person `number`: 130 bits in base32, lower case."""
         return self._derived(f"invite/{number}")
 
     @property
@@ -40,7 +40,7 @@ class Keys:
         return hmac.compare_digest(code.encode(), self.organiser.encode())
 
     def cookie_name(self, purpose: str) -> str:
-        """Cookies of one host know no ports: each study has names of its own, so that two do not meet."""
+        """The name of a cookie, different for each study, because all ports of a host share its cookies."""
         return f"didact_{purpose}_{self._derived(f'cookie/{purpose}')[:8]}"
 
     def cookie(self, cookie_owner: int | str) -> str:
@@ -48,7 +48,7 @@ class Keys:
         return self._signer.dumps(cookie_owner)
 
     def cookie_owner(self, cookie: str | None) -> int | str | None:
-        """Whom a cookie is of; None if it is forged, changed or too old."""
+        """The owner of a cookie: a person's number or "organiser". None if it is forged, changed or too old."""
         from itsdangerous import BadData
 
         try:
@@ -58,7 +58,7 @@ class Keys:
         return payload if isinstance(payload, int | str) and not isinstance(payload, bool) else None
 
     def form_token(self, cookie: str) -> str:
-        """What every form of this cookie's owner carries; nobody else can know it."""
+        """The secret token in every form of this cookie's owner, against cross-site request forgery."""
         return hmac.new(self._secret, b"form/" + cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_form_token(self, token: str, cookie: str) -> bool:
@@ -70,12 +70,12 @@ class Keys:
 
 
 def code_hash(code: str) -> str:
-    """What is kept of a code. Codes are random to 130 bits: no salt or slow hash makes guessing harder."""
+    """The stored hash of a code. With 130 random bits, a salt or a slow hash would not make guessing harder."""
     return hashlib.sha256(code.encode()).hexdigest()
 
 
 def new_keys(folder: Path) -> Keys:
-    """A new secret, in a file that only its owner reads."""
+    """Create the study's secret, in a file that only its owner can read."""
     path = folder / FILE
     secret = secrets.token_bytes(32)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -94,20 +94,22 @@ def read_keys(folder: Path) -> Keys:
             "restore the file."
         ) from error
     if len(secret) != 32:
-        raise RecordError(f"{path} is damaged: a secret has 32 bytes, not {len(secret)}. Restore the file.")
+        raise RecordError(
+            f"{path} is damaged: a secret has 32 bytes, but the file has {len(secret)}. Restore the file."
+        )
     return Keys(secret)
 
 
 def write_private(path: Path, content: str) -> None:
-    """A file that only its owner reads."""
+    """Write a file that only its owner can read."""
     write_bytes(path, content.encode())
     path.chmod(0o600)
 
 
 class Limiter:
-    """Counts wrong codes per address. An address is blocked after `most` of them within `window` seconds."""
+    """Counts wrong codes per address. An address is blocked after `max_failures` within `window` seconds."""
 
-    ADDRESSES: Final = 10_000  # so that memory stays bounded; the longest unseen are forgotten
+    ADDRESSES: Final = 10_000  # bounds memory; the least recently seen are dropped
 
     def __init__(self, *, max_failures: int = 10, window: float = 600.0) -> None:
         self.max_failures, self.window = max_failures, window
@@ -133,7 +135,7 @@ class Limiter:
 
 
 def _network(address: str) -> str:
-    """One name for all addresses that one household can take: of IPv6 the first half."""
+    """The network of an address: for IPv6 its /64, all of which one household can use; else the address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

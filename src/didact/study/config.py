@@ -1,4 +1,4 @@
-"""The options of studies, one class per command."""
+"""The options of the study commands, one class per command."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,14 +27,14 @@ def _check_text(text: str) -> str:
 
 
 def _check_root(root: str) -> str:
-    """The path without its last slash."""
+    """The path without a trailing slash."""
     if not is_root(root):
         raise OptionError(f"must be a plain path that begins with a slash, such as /study, got {root!r}.")
     return root.rstrip("/")
 
 
 def read_text(path: Path | str) -> str:
-    """The text of a file of the user."""
+    """The text of a user's file."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -60,7 +60,7 @@ def parse_values(text: str) -> dict[str, float]:
         try:
             values[method.strip()] = float(value)
         except ValueError:
-            raise OptionError(f"takes a number for each method: lime=1,random=0. {entry!r} is none.") from None
+            raise OptionError(f"must give a number for each method, as in lime=1,random=0; got {entry!r}.") from None
     return values
 
 
@@ -75,13 +75,13 @@ class StudyOptions(Config):
     kind: Annotated[Literal["ranking", "simulation", "rating"], Option(Group.STUDY, "KIND")] = "ranking"
     """ranking, simulation or rating."""
     items: Annotated[Count, Option(Group.STUDY, "N")] = 60
-    """Rows that people are asked about."""
+    """Number of rows that people answer questions about."""
     learn: Annotated[Count | None, Option(Group.STUDY, "N")] = None
     """Simulation: items to learn from (default: 2/3)."""
     errors: Annotated[
         Annotated[float, Number("between 0 and 1", lambda share: 0 <= share <= 1)], Option(Group.STUDY, "SHARE")
     ] = 0.5
-    """Simulation: share of wrong answers."""
+    """Simulation: share of rows that the model has wrong."""
     points: Annotated[Annotated[int, Integer(2, 9)], Option(Group.STUDY, "N")] = 5
     """Rating: points of the scale, 2 to 9."""
     signs: Annotated[Literal["auto", "show", "hide"], Option(Group.STUDY, "WHEN")] = "auto"
@@ -91,27 +91,27 @@ class StudyOptions(Config):
     pause: Annotated[Annotated[int, Integer(0, MAX_ROWS)], Option(Group.PARTICIPANTS, "N")] = 20
     """Offer a break every N answers; 0: never."""
     title: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Title of every page."""
+    """Title on every page."""
     about: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
     """One sentence: what the model does (asked if missing)."""
     question: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """What people are asked."""
+    """Question to participants."""
     consent: Annotated[tuple[Text, ...], Option(Group.PARTICIPANTS, "FILE", parse_paragraphs)] = ()
-    """Text file: what people agree to."""
+    """Text file with the consent form."""
     contact: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Whom people can ask."""
+    """Contact for participants."""
     url: Annotated[Text, Option(Group.PARTICIPANTS, "URL")] = LOCAL
     """Address, for links (default: http://127.0.0.1:8000)."""
     out: Annotated[Path, Option(Group.OUTPUT, "STUDY")]
     """Folder of the study; it must not exist yet."""
     seed: Annotated[Seed, Option(Group.ADVANCED, "N")] = 0
-    """Seed of the choice and order of rows."""
+    """Seed for the choice and order of rows."""
     database: Database = None
     """SQLAlchemy URL of answers."""
 
 
 class StudyFields(TypedDict, total=False):
-    """The fields of `StudyOptions` as keyword arguments, so that an editor completes them. A test keeps both equal."""
+    """The fields of `StudyOptions` as keyword arguments, for completion in editors. A test keeps the two equal."""
 
     kind: Literal["ranking", "simulation", "rating"]
     items: int
@@ -160,11 +160,11 @@ class ServeConfig(FolderOptions):
     port: Annotated[Annotated[int, Integer(0, 65535)], Option(Group.STUDY, "PORT")] = 8000
     """Port to listen on; 0: any free port."""
     root: Annotated[str, AfterValidator(_check_root), Option(Group.ADVANCED, "PATH")] = ""
-    """Path before all pages, behind a proxy: /study."""
+    """Path below which the pages are, behind a proxy: /study."""
     proxy: Annotated[str | None, Option(Group.ADVANCED, "HOST")] = None
     """Trusted proxy (its X-Forwarded-* headers are used)."""
     https: Annotated[Switch, Option(Group.ADVANCED)] = False
-    """People connect by https: send cookies only there."""
+    """People connect by https: send cookies over https only."""
 
 
 class InviteConfig(FolderOptions):
@@ -186,7 +186,7 @@ class CloseConfig(FolderOptions):
 
 
 class SimulateConfig(FolderOptions):
-    """The options of `didact study simulate`. They reach `simulated` by the same names."""
+    """The options of `didact study simulate`. `simulate_answers` takes them by the same names."""
 
     people: Annotated[Count | None, Option(Group.PARTICIPANTS, "N")] = None
     """Synthetic people (default: as many as invited)."""
@@ -207,12 +207,12 @@ class SimulateConfig(FolderOptions):
 
 
 class AnalyzeConfig(FolderOptions):
-    """The options of `didact study analyze`. They reach `analyze_study` by the same names."""
+    """The options of `didact study analyze`. `analyze_study` takes them by the same names."""
 
     difference: Annotated[float | None, Option(Group.STATISTICS, "N")] = None
-    """Say how many people it takes to detect this: 0.1."""
+    """Difference to detect: estimate how many people it takes."""
     leave_out: Annotated[tuple[str, ...], Option(Group.STATISTICS, "PEOPLE", split_list)] = ()
-    """People not to count: p03,p07."""
+    """People to leave out: p03,p07."""
     level: Annotated[float, Option(Group.STATISTICS, "SHARE")] = 0.95
     """Confidence level of the intervals."""
     replicates: Annotated[Count, Option(Group.STATISTICS, "N")] = 2000

@@ -1,4 +1,4 @@
-"""Methods side by side: how far each is from each, how sure that is, and the order that can be told from it."""
+"""Pairwise differences of methods with intervals, and the order of methods that they support."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,10 @@ from didact.stats.power import VarianceComponents
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """One number for each method, its replicates, and what each answer adds to it. `covariance` is a floor."""
+    """One estimate per method, its bootstrap replicates, and the influence of each cell.
+
+    `covariance` is a lower bound of the variances.
+    """
 
     names: Sequence[str]
     values: Float[np.ndarray, " method"]
@@ -33,13 +36,13 @@ class Estimates:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether there is anything to vary: one answer of one person about one item says nothing of others."""
+        """True if people or items vary. One person's answer about one item says nothing about others."""
         return self.cells.people > 1 or self.cells.items > 1
 
 
 @dataclass(frozen=True)
 class OrderRow:
-    """A method's rank, the methods it surely beats, and those it cannot be told from."""
+    """A method's rank, the methods that it surely beats, and those that cannot be distinguished from it."""
 
     method: str
     rank: int
@@ -49,7 +52,10 @@ class OrderRow:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """Intervals of methods, of pairs, of all pairs at once (`sure`), and of all if people stay the same (`here`)."""
+    """Estimates and pairwise differences of methods, with intervals.
+
+    `simultaneous_intervals` hold for all pairs at once; `fixed_people_intervals` too, but for these people only.
+    """
 
     names: Sequence[str]
     values: Float[np.ndarray, " method"]
@@ -61,10 +67,10 @@ class Contrasts:
     fixed_people_intervals: Intervals
     variances: Variances
     cells: CrossedAnswers
-    unconfirmed: frozenset[int] = frozenset()  # pairs that a test does not confirm: never `sure`
+    unconfirmed: frozenset[int] = frozenset()  # pairs that a test does not confirm: never claimed
 
     def beats(self, *, fixed_people: bool = False) -> list[list[bool]]:
-        """Which method (row) is surely better than which (column)."""
+        """A matrix: true if the method of the row is surely better than that of the column."""
         is_better = [[False] * len(self.names) for _ in self.names]
         intervals = self.fixed_people_intervals if fixed_people else self.simultaneous_intervals
         for pair_index, (first, second) in enumerate(self.pairs):
@@ -79,7 +85,7 @@ class Contrasts:
         return [1 + sum(column) for column in zip(*self.beats(fixed_people=fixed_people), strict=True)]
 
     def mean_components(self) -> VarianceComponents:
-        """Of a difference between two methods, as the mean over all pairs: a single pair says too little of people."""
+        """Variance components of a difference, as means over all pairs. One pair estimates them too poorly."""
         components = [
             VarianceComponents.of(self.variances, self.cells, pair_index) for pair_index in range(len(self.pairs))
         ]
@@ -87,7 +93,7 @@ class Contrasts:
         return VarianceComponents(person, item, cell, groups=min(2, components[0].groups))
 
     def method_fields(self, index: int) -> dict[str, Any]:
-        """The fields of a `MethodEstimate` that all kinds of study have."""
+        """The fields of `MethodEstimate` that all kinds of study share."""
         return {
             "method": self.names[index],
             "estimate": float(self.values[index]),
@@ -98,7 +104,7 @@ class Contrasts:
         }
 
     def pair_rows(self) -> list[PairwiseDifference]:
-        """Every pair, the better one first, from the largest difference to the smallest."""
+        """Every pair, its better method first, from the largest difference to the smallest."""
         rows = []
         for pair_index, (first, second) in enumerate(self.pairs):
             sign = -1.0 if self.differences[pair_index] < 0 else 1.0
@@ -121,7 +127,7 @@ class Contrasts:
         return sorted(rows, key=lambda pair: (-pair.difference, pair.better, pair.worse))
 
     def order(self, *, fixed_people: bool = False) -> list[OrderRow]:
-        """From best to worst: rank, who is surely beaten, and who cannot be told apart."""
+        """The methods from best to worst, with the methods that each surely beats or cannot be distinguished from."""
         beats, ranks, names = self.beats(fixed_people=fixed_people), self.ranks(fixed_people=fixed_people), self.names
         rows = []
         for position in sorted(range(len(names)), key=lambda index: (-self.values[index], names[index])):
@@ -133,7 +139,7 @@ class Contrasts:
 
 
 def contrasts(estimates: Estimates, *, level: float) -> Contrasts:
-    """Compare every method with every other."""
+    """Compare every method with every other, with intervals at `level`."""
     count = len(estimates.names)
     pairs = list(combinations(range(count), 2))
     design = np.zeros((len(pairs), count))
@@ -168,12 +174,12 @@ def contrasts(estimates: Estimates, *, level: float) -> Contrasts:
 
 
 def _widened(wide: Intervals, narrow: Intervals) -> Intervals:
-    """What holds of all at once holds of each: no interval of all is shorter than its own."""
+    """The wide intervals, extended to cover the narrow ones. A simultaneous interval must cover the pair's own."""
     return replace(wide, low=np.minimum(wide.low, narrow.low), high=np.maximum(wide.high, narrow.high))
 
 
 def _variances(estimates: Estimates, design: Float[np.ndarray, "quantity method"]) -> Variances:
-    """Of sums of methods' values, as the rows of `design` say."""
+    """Variances of linear combinations of the estimates. Each row of `design` has the weights of one."""
     if not estimates.is_sampled:
         return crossed_variances(np.zeros_like(estimates.influence) @ design.T, estimates.cells)
     floor = None if estimates.covariance is None else np.einsum("pa,ab,pb->p", design, estimates.covariance, design)

@@ -1,4 +1,4 @@
-"""A new study: rows are chosen, what is shown is frozen, people are invited."""
+"""Create a study: choose rows, freeze what people see, invite people."""
 
 import logging
 from collections import Counter
@@ -32,7 +32,7 @@ CONSENT: Final = (
     "Taking part is voluntary. You can stop at any time, without giving a reason.",
     "We store your answers and how long each page was open, under a code and without your name. "
     "They are used for research and may be published in this form.",
-    "You can ask for your answers to be deleted; tell us your code name, which the overview shows.",
+    "You can ask us to delete your answers; send us your code name, which the overview shows.",
 )
 
 
@@ -43,15 +43,22 @@ def new_study(
     classes: Sequence[str] | None = None,
     **fields: Unpack[StudyFields],
 ) -> Path:
-    """Write the folder of a study about how people judge `explanations`: one set for each method, of the same rows.
+    """Write the folder of a study of how people judge explanations, and return its path.
 
-    `fields` are those of `StudyOptions`; `out` is required. `annotators` are the people who are invited; in a
-    simulation so many for each method and for the control `none`. Of a simulation's `items` two thirds are to learn
-    from (`learn`), and a share `errors` of all are rows that the model has wrong. Colours tell for from against
-    (`signs`) only if every method does: else colours would tell the methods apart. `about` tells participants what the
-    model does; by default its task and classes. `url` is where the study will be served, for the links. Labels are
-    matched to the model's classes by name; `classes` names the data's classes in the model's order, where the names
-    differ.
+    Args:
+        explanations: One set per method, for the same rows and answers of one model.
+        data: The data with these rows. Labels are matched to the model's classes by name.
+        classes: The data's classes in the model's order, if the names differ.
+        **fields: The fields of `StudyOptions`; `out` is required. `annotators` is the number of people to invite; in a
+            simulation, that many for each method and for the control `none`. In a simulation, two thirds of the `items`
+            are to learn from (`learn`), and a share `errors` of all items are rows that the model has wrong. `signs`
+            sets whether colours distinguish for from against; by default they do only if every method has signs,
+            because the colours would otherwise reveal the method. `about` is the sentence about the model that
+            participants read, by default its task and classes. `url` is the address of the study, for the links.
+
+    Raises:
+        OptionError: An option does not fit, or `out` exists.
+        DataError: The explanations do not fit the data or one another.
     """
     return create_study(explanations, data, StudyOptions.of(fields), classes)
 
@@ -59,7 +66,7 @@ def new_study(
 def create_study(
     explanations: "Sequence[Explanations]", data: "Dataset", config: StudyOptions, classes: Sequence[str] | None = None
 ) -> Path:
-    """The same for options that were checked: choose rows, write what is shown, invite people."""
+    """As `new_study`, with validated options: choose rows, write what people see, invite people."""
     if config.out.exists():
         raise OptionError(f"{config.out} exists already, and might hold people's answers. Choose another folder.")
     check_new_folder(config.out)
@@ -68,7 +75,7 @@ def create_study(
     candidates = _candidate_items(methods, rows, data.classes)
     design = _design(config, methods, data, candidates)
     with atomic_folder(config.out) as draft:
-        draft.chmod(0o700)  # people's answers are nobody else's
+        draft.chmod(0o700)  # only the owner may read people's answers
         design.save(draft)
         _freeze(design, methods, rows, data, draft)
         _invite(design, config, draft)
@@ -78,7 +85,7 @@ def create_study(
 def _design(
     config: StudyOptions, methods: "Mapping[str, Explanations]", data: "Dataset", candidates: Sequence[Item]
 ) -> Design:
-    """The study that is asked about some of the candidates."""
+    """The design of the study, with items drawn from the candidates."""
     first = next(iter(methods.values()))
     classes = first.classes or data.classes
     is_signed = all(explanation_set.kind == "signed" for explanation_set in methods.values())
@@ -123,11 +130,11 @@ def _invite(design: Design, config: StudyOptions, folder: Path) -> None:
 
 
 def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, Explanations]":
-    """Each set under its method's name, with the options in which namesakes differ. All are of one model's answers."""
+    """The sets by method name, with options where names repeat. Raises if they cannot form a study."""
     from didact.results.views import method_labels
 
     if not explanations:
-        raise OptionError("A study is about explanations: give at least one file (didact explain … --out FILE).")
+        raise OptionError("A study needs explanations: give at least one file (didact explain … --out FILE).")
     tasks = {explanation_set.task for explanation_set in explanations}
     if len(tasks) > 1:
         raise ShapeError(f"The explanations are of different tasks ({', '.join(sorted(tasks))}). A study has one.")
@@ -142,7 +149,7 @@ def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, 
     if kind == "ranking" and not 2 <= len(names) <= MAX_RANKED_METHODS:
         raise OptionError(
             f"A ranking orders 2 to {MAX_RANKED_METHODS} methods on a page, and {len(names)} "
-            f"{'was' if len(names) == 1 else 'were'} given. Give others, or ask for marks (--kind rating)."
+            f"{'was' if len(names) == 1 else 'were'} given. Give others, or use --kind rating."
         )
     return dict(zip(names, explanations, strict=True))
 
@@ -150,7 +157,7 @@ def _by_method(explanations: "Sequence[Explanations]", kind: str) -> "dict[str, 
 def _rows_by_id(
     data: "Dataset", model: tuple[str, ...] | None, classes: Sequence[str] | None, *, required: bool
 ) -> "dict[str, Row]":
-    """Rows by id, with labels as indices of the model's classes. Labels that do not fit count only in a simulation."""
+    """Rows by id, with labels as indices of the model's classes. Labels that do not fit raise if `required`."""
     from didact.core.classes import align_rows
     from didact.core.dataset import Split
 
@@ -168,7 +175,7 @@ def _rows_by_id(
 def _candidate_items(
     methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", classes: tuple[str, ...] | None
 ) -> list[Item]:
-    """The different rows that every method explains, with the model's answer; all must explain the same answer."""
+    """Items for the distinct rows that every method explains. Raises if methods explain different answers."""
     indices_by_method = {name: _row_indices(explanation_set) for name, explanation_set in methods.items()}
     first = next(iter(methods.values()))
     shared = [id for id in first.ids if all(id in index_by_id for index_by_id in indices_by_method.values())]
@@ -206,7 +213,7 @@ def _explained_answer(explanation_set: "Explanations", index: int) -> str:
 
 
 def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
-    """The right answer in the model's words."""
+    """The right answer as a class name of the model."""
     if not isinstance(row.label, int) or isinstance(row.label, bool):
         return None
     return classes[row.label] if classes is not None and row.label < len(classes) else None
@@ -215,18 +222,18 @@ def _label(row: "Row", classes: tuple[str, ...] | None) -> str | None:
 def _check_simulation(first: "Explanations", candidates: Sequence[Item]) -> None:
     if first.classes is None:
         raise OptionError(
-            f"A simulation study asks people which class the model chooses, and a model of task {first.task!r} has "
-            "none. Use a ranking or a rating."
+            f"A simulation study asks people which class the model chooses, but a model of task {first.task!r} "
+            "has no classes. Use a ranking or a rating."
         )
     unknown = sorted({item.prediction for item in candidates} - set(first.classes))
     if unknown:
-        raise DataError(f"The model's answers {', '.join(map(repr, unknown[:5]))} are none of its classes.")
+        raise DataError(f"The model's answers {', '.join(map(repr, unknown[:5]))} are not among its classes.")
 
 
 def _freeze(
     design: Design, methods: "Mapping[str, Explanations]", rows: "Mapping[str, Row]", data: "Dataset", folder: Path
 ) -> None:
-    """Write what people see."""
+    """Write what people see: `stimuli.json` and pictures."""
     shown_sets = {}
     for name, explanation_set in methods.items():
         index_by_id = _row_indices(explanation_set)
@@ -241,7 +248,7 @@ def _freeze(
 
 
 def study_summary(folder: Path, design: Design) -> dict[str, Any]:
-    """What `didact study new` tells: the study in numbers."""
+    """The summary that `didact study new` prints."""
     errors = Counter(item.is_error for item in design.items)
     return {
         "out": str(folder),

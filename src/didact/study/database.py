@@ -1,4 +1,4 @@
-"""What people answered, in a database: SQLite in the study's folder, or wherever an SQLAlchemy URL points."""
+"""The database of people and answers: SQLite in the study's folder, or any SQLAlchemy URL."""
 
 import json
 import math
@@ -35,7 +35,7 @@ FILE: Final = "answers.sqlite"
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who was invited."""
+    """A person who was invited."""
 
     number: int
     cohort: str
@@ -53,15 +53,15 @@ _PERSON: Final = sql.select(*(PEOPLE.c[field.name] for field in fields(Person)))
 
 
 class RepeatedError(Exception):
-    """The step was answered before; what was answered then stands."""
+    """The step was answered before. The first answer stands."""
 
 
 class ErasedPersonError(Exception):
-    """The person was erased; nothing of them is stored any more."""
+    """The person was erased, so nothing can be stored for them."""
 
 
 class AnswerStore:
-    """The people of a study and what they said. Every method is one transaction; any number of threads may call."""
+    """The people of a study and their answers. Thread-safe; every method is one transaction."""
 
     def __init__(self, url: str, study: str, *, is_new: bool = False) -> None:
         try:
@@ -92,17 +92,17 @@ class AnswerStore:
     # People
 
     def check_keys(self, keys: Keys) -> None:
-        """An error if people's codes do not come from `keys`: then every link that is printed would be refused."""
+        """Raise if people's codes do not come from `keys`. Every printed link would then be refused."""
         invited = (person for person in self.people() if not person.is_erased and not person.is_synthetic)
         person = next(invited, None)
         if person is not None and self.person_with(keys.code(person.number)) != person:
             raise RecordError(
-                f"The study's secret ({SECRET}) does not belong to its answers: it does not give the code of "
+                f"The study's secret ({SECRET}) does not belong to its answers: it does not yield the code of "
                 f"{person.id}. Restore the file, or name the database of this study (--database URL)."
             )
 
     def invite(self, design: Design, codes: Sequence[tuple[int, str]], names: Sequence[str] = ()) -> None:
-        """Let people in by their codes, (number, code) each, of which hashes are kept."""
+        """Invite people by (number, code). Only hashes of the codes are stored."""
         rows = [
             _person_row(design, number, code=code_hash(code), name=name)
             for (number, code), name in zip_longest(codes, names[: len(codes)])
@@ -112,8 +112,9 @@ class AnswerStore:
                 connection.execute(sql.insert(PEOPLE), rows)
         except IntegrityError:
             raise RecordError(
-                f"The database has people {person_name(codes[0][0])} and on already: a study like this one, or another "
-                "command that invites just now. Give each study a database of its own; if this one has, invite again."
+                f"The database already has people from {person_name(codes[0][0])} on: it holds a similar study, or "
+                "another command is inviting people now. Give each study its own database. If this one has its own, "
+                "invite again."
             ) from None
 
     def people(self) -> list[Person]:
@@ -127,14 +128,14 @@ class AnswerStore:
         return self._person(PEOPLE.c.number == number)
 
     def person_with(self, code: str) -> Person | None:
-        """Whoever was invited by this code."""
+        """The person who was invited by this code."""
         return self._person(PEOPLE.c.code == code_hash(code))
 
     def _person(self, condition: Any) -> Person | None:
         return next((Person(*row) for row in self._rows(_PERSON.where(condition, PEOPLE.c.is_erased.is_(False)))), None)
 
     def consent(self, number: int) -> None:
-        """Remember the consent; the first one stands."""
+        """Store the time of consent, once."""
         with self._writer.begin() as connection:
             connection.execute(
                 sql.update(PEOPLE)
@@ -143,29 +144,29 @@ class AnswerStore:
             )
 
     def erase(self, number: int) -> int:
-        """Remove all that is known of a person but that there was one; their code opens nothing from then on."""
+        """Remove a person's name, code and answers, and return the number of answers. Their number stays taken."""
         with self._writer.begin() as connection:
-            connection.execute(  # first: it waits for an answer that is being stored, and keeps the next one out
+            connection.execute(  # first: this waits for an answer in progress and blocks the next one
                 sql.update(PEOPLE)
                 .where(PEOPLE.c.number == number)
                 .values(code=None, name=None, consented=None, is_erased=True)
             )
             removed = connection.execute(sql.delete(ANSWERS).where(ANSWERS.c.person == number)).rowcount
             connection.execute(sql.delete(PAGE_VIEWS).where(PAGE_VIEWS.c.person == number))
-        if self._engine.dialect.name == "sqlite":  # the log of changes holds what was removed until it is folded in
+        if self._engine.dialect.name == "sqlite":  # the write-ahead log holds removed rows until a checkpoint
             with closing(self._engine.raw_connection()) as raw:
                 is_busy = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             if is_busy:
                 raise RecordError(
-                    f"{removed} answers of {person_name(number)} are removed, but something reads the database all the "
-                    "time, and its log (-wal) holds them still. End that, and erase the person once more."
+                    f"{removed} answers of {person_name(number)} are removed, but another connection keeps reading the "
+                    "database, so its log (-wal) still holds them. Close it, and erase the person again."
                 )
         return removed
 
     # Answers
 
     def record_view(self, number: int, step: int) -> None:
-        """Remember when a page was first shown."""
+        """Store when a page was first shown."""
         try:
             with self._writer.begin() as connection:
                 _check_present(connection, number)
@@ -174,24 +175,27 @@ class AnswerStore:
             pass  # a reload
 
     def was_viewed(self, number: int, step: int) -> bool:
-        """Whether a page was ever shown."""
+        """True if the page was ever shown."""
         return self._scalar(_view_time(number, step)) is not None
 
     def done(self, number: int) -> int:
-        """How many steps the person has answered. Steps are answered in order, so the next one is this plus 1."""
+        """The number of answered steps. Steps are answered in order, so the next one is this plus 1."""
         return int(self._scalar(sql.select(sql.func.count()).where(ANSWERS.c.person == number)))
 
     def add(
         self, number: int, step: Step, response: Mapping[str, Any], *, seconds: float | None, is_touched: bool = True
     ) -> None:
-        """Store an answer for good: it is on disk when this returns. A second one to the same step is refused."""
+        """Store an answer; it is on disk when this returns.
+
+        Raises `RepeatedError` if the step was answered before, `ErasedPersonError` if the person was erased.
+        """
         now = time.time()
         try:
             with self._writer.begin() as connection:
                 _check_present(connection, number)
                 viewed = connection.execute(_view_time(number, step.number)).scalar()
                 waited = None if viewed is None else max(now - viewed, 0.0)
-                # As the page tells, but never longer than since it was first sent.
+                # As the page reports, but at most the time since it was first sent.
                 durations = [duration for duration in (seconds, waited) if duration is not None]
                 connection.execute(
                     sql.insert(ANSWERS).values(
@@ -204,18 +208,18 @@ class AnswerStore:
             raise RepeatedError(f"step {step.number} of person {number} was answered before") from None
 
     def response(self, number: int, step: int) -> dict[str, Any] | None:
-        """What the person answered to this step."""
+        """The person's response to this step; None before that."""
         query = sql.select(ANSWERS.c.given).where(ANSWERS.c.person == number, ANSWERS.c.step == step)
         stored = self._scalar(query)
         return None if stored is None else json.loads(stored)
 
     def seconds(self, number: int) -> list[float]:
-        """How long each page of a person took."""
+        """The seconds that each page of a person took."""
         query = sql.select(ANSWERS.c.seconds).where(ANSWERS.c.person == number, ANSWERS.c.seconds.is_not(None))
         return [float(seconds) for (seconds,) in self._rows(query)]
 
     def add_synthetic(self, design: Design, answers: Sequence[Answer]) -> None:
-        """People who do not exist, and all that they said, at once or not at all."""
+        """Store synthetic people and their answers in one transaction."""
         now = time.time()
         numbers = {answer.person: int(answer.person[1:]) for answer in answers}
         people = [_person_row(design, number, consented=now, is_synthetic=True) for number in numbers.values()]
@@ -232,7 +236,7 @@ class AnswerStore:
             connection.execute(sql.insert(ANSWERS), rows)
 
     def read(self) -> list[Answer]:
-        """All answers, in the order in which they came."""
+        """All answers, in the order of their arrival."""
         query = (
             sql.select(ANSWERS, PEOPLE.c.cohort, PEOPLE.c.is_synthetic)
             .join(PEOPLE, PEOPLE.c.number == ANSWERS.c.person)
@@ -252,16 +256,16 @@ class AnswerStore:
             connection.execute(sql.insert(STATE).values(name="closed", value="yes" if closed else "no"))
 
     def _claim(self, study: str) -> None:
-        """One database holds one study: answers to others would be taken for answers to this one."""
+        """Raise if the database holds another study, whose answers would be taken for answers to this one."""
         stored_study = self._state("study")
         if stored_study is None:
             try:
                 with self._writer.begin() as connection:
                     connection.execute(sql.insert(STATE).values(name="study", value=study))
-            except IntegrityError:  # somebody else was faster
+            except IntegrityError:  # another process was faster
                 stored_study = self._state("study")
         if stored_study not in (None, study):
-            raise RecordError("The database holds the answers to another study. Give each study a database of its own.")
+            raise RecordError("The database holds the answers to another study. Give each study its own database.")
 
     def _state(self, name: str) -> str | None:
         value: str | None = self._scalar(sql.select(STATE.c.value).where(STATE.c.name == name))
@@ -269,10 +273,10 @@ class AnswerStore:
 
 
 def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new: bool = False) -> AnswerStore:
-    """The answers of the study in `folder`, or in the database that `url` names. Only a study `is_new` has none yet."""
+    """Open the answers of the study in `folder`, or at an SQLAlchemy `url`. `is_new` creates the tables."""
     if url is None and not is_new and not (folder / FILE).is_file():
         raise RecordError(
-            f"{folder / FILE} is missing. If the answers lie in another database, name it (--database URL, or "
+            f"{folder / FILE} is missing. If the answers are in another database, name it (--database URL, or "
             "DIDACT_STUDY_DATABASE); else restore the file."
         )
     study = code_hash(f"{design.seed}/{design.kind}/{'/'.join(item.id for item in design.items)}/{design.methods}")
@@ -280,25 +284,25 @@ def open_answers(folder: Path, design: Design, url: str | None = None, *, is_new
 
 
 def person_number(people: Sequence[Person], label: str) -> int:
-    """The number of the person who is called `asked`: p03 or 3."""
+    """The number of a person by label: p03 or 3."""
     numbers = {person.id: person.number for person in people}
     numbers |= {str(person.number): person.number for person in people}
     if label not in numbers:
         raise OptionError(
-            f"Nobody is called {label!r} in this study. People are {', '.join(candidate.id for candidate in people)}."
+            f"No one is called {label!r} in this study. People are {', '.join(candidate.id for candidate in people)}."
         )
     return numbers[label]
 
 
 def _check_present(connection: sql.Connection, number: int) -> None:
-    """An error if the person was erased since the request began; until it ends they are not."""
+    """Raise if the person was erased since the request began. The lock keeps them until the transaction ends."""
     query = sql.select(PEOPLE.c.is_erased).where(PEOPLE.c.number == number).with_for_update()
     if connection.execute(query).scalar() is not False:
         raise ErasedPersonError(f"person {number} was erased")
 
 
 def _view_time(number: int, step: int) -> Any:
-    """When a page was first shown."""
+    """Query of when a page was first shown."""
     return sql.select(PAGE_VIEWS.c.at).where(PAGE_VIEWS.c.person == number, PAGE_VIEWS.c.step == step)
 
 
@@ -308,7 +312,7 @@ def _person_row(design: Design, number: int, **values: Any) -> dict[str, Any]:
 
 
 def _answer(*, person: int, shown: str, given: str, seconds: float | None, **same: Any) -> Answer:
-    """The answer of a row. All other columns have the names and types of the fields."""
+    """The answer in a row of the database. The other columns have the names and types of the fields."""
     seconds = math.nan if seconds is None else seconds
     return Answer(
         person=person_name(person), shown=tuple(json.loads(shown)), seconds=seconds, **json.loads(given), **same

@@ -1,4 +1,4 @@
-"""What a study asks of whom, fixed before the first person comes: `study.json`."""
+"""The design of a study: questions, items and cohorts, fixed in `study.json` before the first person starts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,7 +12,7 @@ from didact.results.documents import load_document, save_document, validated
 
 FILE: Final = "study.json"
 VERSION: Final = 1  # version of its schema
-_ADVICE: Final = "Restore the file, or make the study again."
+_ADVICE: Final = "Restore the file, or create the study again."
 CONTROL: Final = "none"  # the cohort of a simulation that sees no explanation
 QUESTIONS: Final = {
     "ranking": "Which explanation aligns the most with how you would explain a similar decision?",
@@ -23,7 +23,7 @@ QUESTIONS: Final = {
 
 @dataclass(frozen=True)
 class Item:
-    """A row that people are asked about: the model's answer, and the right one where it is known."""
+    """A row of the study, with the model's answer and, if known, the right one."""
 
     id: str
     prediction: str
@@ -32,13 +32,13 @@ class Item:
 
     @property
     def is_error(self) -> bool | None:
-        """Whether the model is wrong about it; None where nobody knows."""
+        """True if the model is wrong about it; None if unknown."""
         return None if self.label is None else self.label != self.prediction
 
 
 @dataclass(frozen=True)
 class Design:
-    """One study. `people` are invited; in a simulation, that many to each cohort."""
+    """The design of one study. `people` is the number of invited people, per cohort in a simulation."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -52,8 +52,8 @@ class Design:
     people: int
     seed: int = 0
     points: int = 5  # of a rating
-    pause: int = 20  # answers after which a break is suggested; 0 for never
-    signs: bool = False  # whether colours tell for from against
+    pause: int = 20  # answers between suggested breaks; 0 for none
+    signs: bool = False  # whether colours distinguish for from against
     contact: str = ""
     consent: tuple[str, ...] = ()
     about: str = ""  # what the model does, for participants; "" in studies of earlier versions
@@ -61,11 +61,11 @@ class Design:
 
     @property
     def cohorts(self) -> tuple[str, ...]:
-        """Who is told apart: in a simulation one cohort for each method and the control; else everybody is one."""
+        """The cohorts: in a simulation the control and one per method; otherwise a single one, ""."""
         return (CONTROL, *self.methods) if self.kind == "simulation" else ("",)
 
     def cohort_of(self, number: int) -> str:
-        """The cohort of person `number`, counted from 1: each in turn, so that all grow together."""
+        """The cohort of person `number`, counted from 1. Cohorts take turns, so that they grow evenly."""
         return self.cohorts[(number - 1) % len(self.cohorts)]
 
     def save(self, folder: Path) -> None:
@@ -77,11 +77,11 @@ def read_design(folder: Path) -> Design:
     path = folder / FILE
     if not path.is_file():
         raise OptionError(
-            f"{folder} holds no study: {FILE} is missing. Make one with didact study new … --out {folder}."
+            f"{folder} holds no study: {FILE} is missing. Create one with didact study new … --out {folder}."
         )
     return load_document(path, VERSION, validated(Design), advice=_ADVICE)
 
 
 def person_name(number: int) -> str:
-    """What a person is called everywhere: p01, p02, …"""
+    """The code name of a person: p01, p02, …"""
     return f"p{number:02d}"

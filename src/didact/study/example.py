@@ -1,16 +1,16 @@
-"""The made-up example of the instructions: shown before any item, and about none of them."""
+"""The invented example in the instructions, which is about none of the items."""
 
 from pathlib import Path
 
 from didact.core.task import task_named
 from didact.study.stimuli import Stimulus, View, save_picture
 
-GOOD, WEAK = "good", "weak"  # the views: one marks what decides, the other something else
+GOOD, WEAK = "good", "weak"  # the views: one marks the reasons for the answer, the other something else
 TEXT = "The soup was cold, but the waiter was so kind that we will come again."
 
 
 def example_for(task: str, folder: Path) -> Stimulus:
-    """Two explanations of one thing that nobody needs to know anything about."""
+    """The example for a task: one stimulus with a good and a weak explanation."""
     names = task_named(task).segments
     if not names:
         return _picture(folder)
@@ -29,7 +29,7 @@ def example_for(task: str, folder: Path) -> Stimulus:
 
 
 def _marked(text: str, marks: dict[str, int]) -> tuple[tuple[str, str], ...]:
-    """The text in stretches; each marked part is found where it first stands."""
+    """The text as stretches (text, CSS class). Each marked part is marked where it first occurs."""
     marked_spans = sorted((text.index(text_part), text_part, level) for text_part, level in marks.items())
     stretches: list[tuple[str, str]] = []
     position = 0
@@ -40,7 +40,7 @@ def _marked(text: str, marks: dict[str, int]) -> tuple[tuple[str, str], ...]:
 
 
 def _picture(folder: Path) -> Stimulus:
-    """A bright disc on a dim ground."""
+    """A bright disc on a dark background."""
     import numpy as np
 
     rows, columns = np.mgrid[0:96, 0:96]

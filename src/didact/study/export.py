@@ -1,4 +1,4 @@
-"""Answers for others to analyse: one line for each method that was judged, by people's codes and not their names."""
+"""Export of answers: one row per judged method, with people's code names."""
 
 import json
 import math
@@ -20,7 +20,10 @@ COLUMNS: Final = (
 def export_rows(
     design: Design, answers: Sequence[Answer], names: Mapping[str, str | None] | None = None
 ) -> list[dict[str, Any]]:
-    """A ranking has one line for each of its methods; `place` is where it stood. `names` are added if given."""
+    """The rows to export. A ranking has one row per method; `place` is its position on the page.
+
+    `names` adds a column with people's names.
+    """
     items = {item.id: item for item in design.items}
     rows = []
     for answer in answers:
@@ -37,7 +40,7 @@ def export_rows(
 def export_answers(
     design: Design, answers: Sequence[Answer], kind: str, names: Mapping[str, str | None] | None = None
 ) -> bytes:
-    """The answers as a file of this kind: csv, json or parquet."""
+    """The answers as the content of a file: csv, json or parquet."""
     lines = export_rows(design, answers, names)
     columns = COLUMNS if names is None else ("name", *COLUMNS)
     if kind == "json":

@@ -1,4 +1,4 @@
-"""What an analysis finds, as typed values. `Findings.to_document` writes them for analysis.json."""
+"""The findings of an analysis as typed values; `Findings.to_document` prepares them for analysis.json."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,7 +10,7 @@ from didact.study.contrasts import Contrasts
 
 @dataclass(frozen=True)
 class Settings:
-    """How answers are analysed."""
+    """The options of an analysis."""
 
     replicates: int
     level: float
@@ -19,7 +19,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What one kind of study finds. `more` is what only this kind has; `taus` are by person."""
+    """The findings of one study. `more` has entries of its kind only; `taus` are by person."""
 
     measure: str
     headline: str

@@ -1,4 +1,4 @@
-"""What a browser sent, made into an answer; anything else is refused with a reason, and nothing of it is stored."""
+"""Parse submitted forms into answers. Anything that is not an answer raises `FormError`."""
 
 import re
 from collections.abc import Mapping
@@ -8,21 +8,21 @@ from typing import Any
 from didact.study.design import Design
 from didact.study.schedule import Step
 
-LONGEST = 24 * 3600.0  # seconds that a page can have been seen
+LONGEST = 24 * 3600.0  # seconds; a page cannot be open for longer
 _COMMON = frozenset({"csrf", "seconds", "touched"})
 
 
 class FormError(ValueError):
-    """A form that is no answer to its page."""
+    """A form that does not answer its page."""
 
 
 def methods_by_code(step: Step) -> dict[str, str]:
-    """The methods of a page by the codes that stand for them there: a, b, c … from the first to the last."""
+    """The methods of a page by the codes that replace their names there: a, b, c … in order."""
     return dict(zip(ascii_lowercase, step.shown, strict=False))
 
 
 def parse_answer(design: Design, step: Step, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to this step."""
+    """The response to this step in a form: ranks, choice or rating, by name."""
     if design.kind == "ranking":
         codes = methods_by_code(step)
         _check_names(fields, {f"rank-{code}" for code in codes})
@@ -36,16 +36,16 @@ def parse_answer(design: Design, step: Step, fields: Mapping[str, str]) -> dict[
 
 
 def parse_draft(design: Design, step: Step, fields: Mapping[str, str]) -> Any:
-    """What a form holds that was not taken, for the page to show again."""
+    """The values of a refused form, for the page to show again."""
     if design.kind == "ranking":
         return {code: fields.get(f"rank-{code}", "") for code in methods_by_code(step)}
-    text = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no answer is longer
+    text = fields.get("choice" if design.kind == "simulation" else "rating", "")[:3]  # no valid value is longer
     number = whole_number(text)
     return text if design.kind == "simulation" or number is None else number
 
 
 def parse_seconds(fields: Mapping[str, str]) -> float | None:
-    """For how long the page says it was seen; None where it cannot say."""
+    """The seconds that the page reports it was visible; None if it reports nothing."""
     text = fields.get("seconds", "")
     if not text:
         return None
@@ -59,14 +59,14 @@ def is_touched(fields: Mapping[str, str]) -> bool:
 
 
 def competition_ranks(ranks: Mapping[str, int]) -> dict[str, int]:
-    """Places as in a competition: equals share the better one, and the next is left out (1, 1, 3)."""
+    """Standard competition ranks: ties share the better rank and the next one is skipped (1, 1, 3)."""
     return {method: 1 + sum(other < rank for other in ranks.values()) for method, rank in ranks.items()}
 
 
 def _check_names(fields: Mapping[str, str], expected: set[str]) -> None:
     unexpected = sorted(set(fields) - expected - _COMMON)
     if unexpected:
-        raise FormError("The form holds answers that this page does not ask for. Load the page again.")
+        raise FormError("The form has fields that this page does not ask for. Load the page again.")
 
 
 def _choice_number(value: str | None, low: int, high: int) -> int:
@@ -74,10 +74,10 @@ def _choice_number(value: str | None, low: int, high: int) -> int:
         raise FormError("Something is not answered yet.")
     number = whole_number(value)
     if number is None or not low <= number <= high:
-        raise FormError("An answer is none of those that can be chosen. Load the page again.")
+        raise FormError("An answer is not one of the choices. Load the page again.")
     return number
 
 
 def whole_number(text: str) -> int | None:
-    """The number in ASCII digits, None for anything else. `int` also takes `1_0`, `+1` and digits of other scripts."""
+    """The number in ASCII digits, else None. `int` would also accept `1_0`, `+1` and digits of other scripts."""
     return int(text) if re.fullmatch(r"0|[1-9][0-9]{0,5}", text) else None

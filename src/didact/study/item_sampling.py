@@ -1,4 +1,4 @@
-"""Which rows people are asked about: equally many of each answer of the model, and of its errors where they count."""
+"""Sampling of items, balanced over the model's answers and, in simulation studies, over its errors."""
 
 import hashlib
 from collections import Counter
@@ -12,11 +12,11 @@ PHASES = ("learning", "test")
 
 
 def sample_items(candidates: Sequence[Item], *, count: int, seed: int) -> list[Item]:
-    """`count` items, as evenly over the model's answers as there are rows, drawn by `seed` and their ids alone."""
+    """`count` items, as balanced over the model's answers as the rows allow. Depends on `seed` and ids only."""
     if count > len(candidates):
         raise OptionError(
-            f"{count} items were asked for, and only {len(candidates)} different rows are explained by every method. "
-            f"Ask for fewer (--items {len(candidates)}), or explain more rows."
+            f"{count} items were requested, but only {len(candidates)} distinct rows are explained by every method. "
+            f"Request fewer (--items {len(candidates)}), or explain more rows."
         )
     return sorted(_balanced_sample(candidates, count, seed), key=lambda item: _draw_key(item, seed))
 
@@ -24,13 +24,15 @@ def sample_items(candidates: Sequence[Item], *, count: int, seed: int) -> list[I
 def sample_simulation_items(
     candidates: Sequence[Item], *, count: int, learn: int, errors: float, seed: int
 ) -> list[Item]:
-    """`learn` items to learn from and the others to be tested with; in both a share `errors` that the model has wrong.
+    """`learn` items for learning and the others for the test. In each, the model has a share `errors` wrong.
 
     Errors are over-sampled, so that people cannot simulate the model by knowing the right answer (Pruthi et al. 2022,
     section 5.5).
     """
     if not 0 < learn < count:
-        raise OptionError(f"Of {count} items at least one is to learn from and one to be tested with, not {learn}.")
+        raise OptionError(
+            f"Of {count} items, at least one must be to learn from and one for the test; got learn={learn}."
+        )
     unlabelled = sum(item.is_error is None for item in candidates)
     if unlabelled:
         raise OptionError(
@@ -50,12 +52,12 @@ def sample_simulation_items(
 
 
 def _error_counts(errors: float, sizes: Mapping[str, int]) -> dict[str, int]:
-    """How many errors each phase has."""
+    """The number of model errors in each phase."""
     return {phase: round(Fraction(errors).limit_denominator() * size) for phase, size in sizes.items()}
 
 
 def _assign_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Item]:
-    """Each item into the phase that lacks most of its share, answer by answer: so each phase has all answers."""
+    """Assign each item to the phase that lacks the largest part of its share, so that phases get similar answers."""
     remaining = dict(needed)
     assigned = []
     for item in sorted(items, key=lambda item: item.prediction):
@@ -66,10 +68,10 @@ def _assign_phases(items: Sequence[Item], needed: Mapping[str, int]) -> list[Ite
 
 
 def _balanced_sample(pool: Sequence[Item], count: int, seed: int) -> list[Item]:
-    """One of each answer in turn, until there are enough or an answer has no more rows.
+    """One item of each answer in turn, until there are enough.
 
-    Turns go by the draw and not by name: where there are more answers than rows to choose (numbers, spans of a text),
-    those that are first in the alphabet would be all that is chosen.
+    The turns follow the random draw, not the alphabet: with more answers than rows to choose (numbers, spans of a
+    text), only the first answers of the alphabet would be chosen.
     """
     strata: dict[str, list[Item]] = {}
     for item in sorted(pool, key=lambda item: _draw_key(item, seed)):

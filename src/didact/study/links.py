@@ -1,4 +1,4 @@
-"""Links for people, one each: who is invited, where the links lead, and the flags that serve a study there."""
+"""Invitation links, one per person, and the flags that serve a study at their address."""
 
 import csv
 import ipaddress
@@ -21,7 +21,7 @@ PORT: Final = 8000
 
 @dataclass(frozen=True)
 class Links:
-    """The address that printed links begin with, and what is wrong with those in invites.csv ("" if nothing is)."""
+    """The base URL of printed links, and a warning if the links in invites.csv lead elsewhere ("" if not)."""
 
     base: str
     warning: str
@@ -38,12 +38,12 @@ class Invitation(NamedTuple):
 
 
 def invitations(keys: Keys, numbers: Iterable[int]) -> list[Invitation]:
-    """Codes are derived from the study's secret: the same number always has the same one."""
+    """The invitations of these people. Codes are derived from the study's secret, so they never change."""
     return [Invitation(number, keys.code(number)) for number in numbers]
 
 
 def invitations_csv(invited: Sequence[Invitation], url: str) -> str:
-    """A sheet of links. Cohorts are left out: who hands out the links should not know them."""
+    """The links as CSV, without cohorts, which whoever hands out the links should not know."""
     links = [(person_name(invitation.number), invitation.link(url)) for invitation in invited]
     return csv_text([("person", "link"), *links])
 
@@ -53,7 +53,7 @@ def serve_flags(url: str) -> list[str]:
     parts = urlsplit(url)
     flags: list[str] = []
     if parts.scheme == "https":
-        flags += ["--proxy", "127.0.0.1", "--https"]  # the server itself speaks plain http
+        flags += ["--proxy", "127.0.0.1", "--https"]  # the server itself uses plain http
     else:
         if not is_loopback(parts.hostname or ""):
             flags += ["--host", "0.0.0.0"]
@@ -65,7 +65,7 @@ def serve_flags(url: str) -> list[str]:
 
 
 def invites_base_url(folder: Path) -> str:
-    """The address that the links in invites.csv begin with; "" if the file holds none."""
+    """The base URL of the links in invites.csv; "" if it has none."""
     path = folder / INVITES
     if not path.is_file():
         return ""
@@ -79,10 +79,10 @@ def invites_base_url(folder: Path) -> str:
 
 
 def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:
-    """Links that lead to a server at `address`, compared with those that invites.csv holds.
+    """The base URL for links to a server at `address`, with a warning if invites.csv has another one.
 
-    Behind a proxy, and on every network (0.0.0.0), the server does not know the address that people use. It then takes
-    that of invites.csv, unless that is of this machine alone or has another port.
+    Behind a proxy or at 0.0.0.0, the server does not know the address that people use. The base is then that of
+    invites.csv, unless only this machine can reach that one or its port differs.
     """
     written = invites_base_url(folder)
     command = f"didact study invite {folder} --url"
@@ -114,12 +114,12 @@ def links_for(folder: Path, address: str, *, is_proxied: bool) -> Links:
 
 
 def is_root(root: str) -> bool:
-    """Whether pages can be served below `root`: "" or a plain path. `//host` would send redirects to another host."""
+    """True if `root` is "" or a plain path. With `//host`, redirects would lead to another host."""
     return re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", root) is not None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`."""
+    """True if only this machine can reach `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

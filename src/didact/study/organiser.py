@@ -1,4 +1,4 @@
-"""Pages of the organiser: progress, times, doubts, exports; by the organiser's link."""
+"""The organiser's page, reached by the organiser's link: progress, times, odd answers, exports."""
 
 from typing import Annotated
 
@@ -51,6 +51,6 @@ def export(study: CurrentStudy, _: Cookie, kind: str) -> Response:
 def change(study: CurrentStudy, fields: Fields, cookie: Cookie, action: str) -> Response:
     study.check_form(fields, cookie)
     if action not in ("close", "open"):
-        raise ProblemError(404, "A study can be closed and opened.", f"{study.root}/organiser")
+        raise ProblemError(404, "A study can only be closed or opened.", f"{study.root}/organiser")
     study.answers.set_closed(action == "close")
     return study.redirect("/organiser")

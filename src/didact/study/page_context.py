@@ -1,4 +1,4 @@
-"""What a page shows of a step: plain values for the templates. Methods have letters here, and no names."""
+"""The values that the templates show. They have letters instead of the names of methods."""
 
 from string import ascii_lowercase
 from typing import Any, Final
@@ -17,7 +17,7 @@ _SCALE_LABELS: Final = ("not at all", "completely")
 def task_page(
     design: Design, step: Step, stimulus: Stimulus, total: int, *, root: str, response: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The page of a step. With `given` it was answered: shown as it was, and in a learning phase with the truth."""
+    """The values of a step's page. With a `response`, it is shown; in the learning phase, so is the model's answer."""
     codes = methods_by_code(step)
     is_learning = step.phase == "learning"
     views = [] if is_learning else [_view(stimulus, stimulus.views[method], code) for code, method in codes.items()]
@@ -34,7 +34,7 @@ def task_page(
 
 
 def example_page(design: Design, example: Stimulus, *, root: str, cohort: str = "") -> dict[str, Any]:
-    """The same for the made-up example of the instructions. The control of a simulation sees no explanation there."""
+    """The values of the example in the instructions. The control cohort sees no explanation there."""
     names = [GOOD] if design.kind == "rating" else [WEAK, GOOD]
     views = [_view(example, example.views[name], code) for name, code in zip(names, ascii_lowercase, strict=False)]
     good = None if cohort == CONTROL else views[-1]

@@ -1,4 +1,4 @@
-"""Pages of participants around the tasks: invitation, consent, instructions, dashboard, breaks, thanks."""
+"""The participants' pages around the tasks: invitation, consent, instructions, overview, breaks, thanks."""
 
 from typing import Any
 
@@ -100,12 +100,12 @@ def _phases(steps: list[Step], done: int) -> list[dict[str, Any]]:
 
 
 def _foreign_form(origin: str, scheme: str, host: str | None) -> str:
-    """Why a form with this Origin is refused by a study at `scheme` and `host`. The Origin itself is never shown."""
+    """Why a study at `scheme` and `host` refuses a form with this Origin. The text never contains the Origin."""
     if (origin, scheme) == (f"https://{host}", "http"):
         return (
-            "You use https, and the study was started for http. Organiser: behind a server with https, start it with "
-            "--https, that is `didact study serve STUDY --proxy HOST --https`."
+            "You use https, but the study was started for http. Organiser: behind a server with https, start it with "
+            "`didact study serve STUDY --proxy HOST --https`."
         )
     if (origin, scheme) == (f"http://{host}", "https"):
-        return "You use http, and the study is served by https. Open its address with https:// in front."
+        return "You use http, but the study is served by https. Open its address with https:// in front."
     return "This form is not from this study."

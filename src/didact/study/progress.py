@@ -1,4 +1,4 @@
-"""A study at a glance: how far everybody is, how long pages take, what is odd."""
+"""The progress of a study: answered pages, time per page, odd answers."""
 
 import math
 import time
@@ -12,7 +12,7 @@ from didact.study.schedule import steps_of
 
 
 def overview(design: Design, store: AnswerStore) -> dict[str, Any]:
-    """Plain values for the organiser's page and for `didact study status`."""
+    """The values for the organiser's page and for `didact study status`."""
     people = [person for person in store.people() if not person.is_erased]
     answers_by_person: dict[str, list[Answer]] = {}
     for answer in store.read():

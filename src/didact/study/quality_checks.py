@@ -1,4 +1,4 @@
-"""Answers that look as if nobody had read the page: reasons to look closer, never to leave somebody out unasked."""
+"""Checks for answers given without reading: reasons to look closer. They never exclude anyone."""
 
 import math
 import statistics
@@ -8,14 +8,14 @@ from typing import Final
 
 from didact.study.answers import Answer, median_seconds
 
-MIN_ANSWERS: Final = 5  # answers before anything is said of a person
-MIN_SECONDS: Final = 1.0  # seconds, below which nobody has read anything
-TOO_FAST_SHARE: Final = 0.2  # of the others' median time
-SAME_SHARE: Final = 0.8  # of the pages, from which on answers are suspiciously alike
+MIN_ANSWERS: Final = 5  # answers of a person before they are checked
+MIN_SECONDS: Final = 1.0  # a shorter median means that the pages were not read
+TOO_FAST_SHARE: Final = 0.2  # of the others' median time; a shorter median is too fast
+SAME_SHARE: Final = 0.8  # of the pages; from this share on, equal answers are odd
 
 
 def quality_flags(answers: Sequence[Answer]) -> dict[str, list[str]]:
-    """What is odd about each person's answers; people with nothing odd are left out."""
+    """What is odd about answers, by person. People without odd answers are left out."""
     answers_by_person: dict[str, list[Answer]] = {}
     for answer in answers:
         answers_by_person.setdefault(answer.person, []).append(answer)
@@ -36,7 +36,7 @@ def _too_fast(time: float, others: Sequence[float]) -> list[str]:
     if time < MIN_SECONDS:
         return [f"half of the pages were open for less than {time:.1f} s"]
     if others and time < TOO_FAST_SHARE * statistics.median(others):
-        return [f"{time:.1f} s for a page, where the others take {statistics.median(others):.1f} s"]
+        return [f"{time:.1f} s for a page, while the others take {statistics.median(others):.1f} s"]
     return []
 
 
@@ -44,14 +44,14 @@ def _untouched(answers: Sequence[Answer]) -> list[str]:
     pages = [answer for answer in answers if answer.phase == "ranking"]
     untouched = sum(not answer.is_touched for answer in pages)
     return (
-        [f"{untouched} of {len(pages)} orders were saved as they stood"]
+        [f"{untouched} of {len(pages)} orders were saved unchanged"]
         if pages and untouched >= SAME_SHARE * len(pages)
         else []
     )
 
 
 def _same_answers(answers: Sequence[Answer]) -> list[str]:
-    """The same places on nearly all pages. Methods change their places from page to page, so good answers do, too."""
+    """Flags equal ranks on almost all pages. Methods change places between pages, so good answers change, too."""
     answer_counts = Counter(_answer_text(answer) for answer in answers)
     common, count = answer_counts.most_common(1)[0]
     if count < SAME_SHARE * len(answers) or (len(answers) < 2 * MIN_ANSWERS and answers[0].choice is not None):

@@ -1,4 +1,4 @@
-"""What the pages of a study share: the study itself, who sent a request, its form, and errors that end it."""
+"""Shared by all pages: the study, who sent a request, its form, and errors that end the request."""
 
 import statistics
 from dataclasses import dataclass
@@ -18,30 +18,30 @@ from didact.study.schedule import Step, steps_of
 from didact.study.security_middleware import TooLargeError, is_too_large
 from didact.study.stimuli import PICTURES, Stimuli, read_stimuli
 
-ESTIMATE: Final = {"ranking": 40.0, "simulation": 25.0, "rating": 20.0}  # seconds a page, before anybody's are known
+ESTIMATE: Final = {"ranking": 40.0, "simulation": 25.0, "rating": 20.0}  # seconds per page, until times are measured
 UNKNOWN: Final = "We do not know who you are. Use the link that you were sent."
 
 
 class ProblemError(Exception):
-    """A request that ends with a message: `status`, what to say, and where to go on."""
+    """Ends a request with a message. `next` is the address of the button "Continue"."""
 
     def __init__(self, status: int, message: str, next: str = "") -> None:
         self.status, self.message, self.next = status, message, next
 
 
 class CodeError(ProblemError):
-    """A code that lets nobody in; the page that asks for one says so."""
+    """A wrong invitation code. The page that asks for a code shows the message."""
 
 
 class RedirectError(Exception):
-    """A request that belongs to another page."""
+    """Redirects a request to another page."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
 
 class Study:
-    """What the pages of one study share."""
+    """One served study: its design, stimuli, keys, answers and templates."""
 
     def __init__(self, folder: Path, *, database: str | None, root: str, is_secure: bool) -> None:
         self.design: Design = read_design(folder)
@@ -86,16 +86,16 @@ class Study:
         return response
 
     def enter(self, code: str, address: str) -> RedirectResponse:
-        """Let a participant in by their code."""
+        """Log a participant in by code."""
         person = self.answers.person_with(code) if len(code) <= 100 else None
         if person is None:
             raise CodeError(
-                self.wrong_code(address), "This invitation is not known. Use the whole link that you were sent."
+                self.wrong_code(address), "This invitation is unknown. Use the whole link that you were sent."
             )
         return self.redirect_with_cookie(self.cookie, person.number)
 
     def wrong_code(self, address: str) -> int:
-        """The status of a wrong code: 403, and 429 after ten from one address.
+        """The HTTP status of a wrong code: 403, or 429 after ten from one address.
 
         A right code is never refused, because many people can share one address: a proxy, an office, a mobile network.
         Refusing it would protect nothing. Codes have 130 random bits: a million guesses per second for a year hit one
@@ -106,7 +106,7 @@ class Study:
         return 429 if is_blocked else 403
 
     def check_form(self, fields: dict[str, str], cookie: str) -> None:
-        """An error for a form that was not made for the owner of this cookie."""
+        """Raise if the form was not made for the owner of this cookie."""
         if not cookie or not self.keys.is_form_token(fields.get("csrf", ""), cookie):
             raise ProblemError(
                 403, "This form is outdated, or not from this study. Load the page again.", f"{self.root}/"
@@ -118,10 +118,10 @@ class Study:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form, each once."""
+    """The fields of a submitted form, each of which may occur once."""
     if is_too_large(request.headers):
         raise TooLargeError
-    # Pages send this type alone. A multipart form may name its character set, and some give text that has no UTF-8.
+    # Pages send only this type. A multipart form may name its character set, and some sets yield text without UTF-8.
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise ProblemError(400, "This is not a form of the study. Load the page again.")
@@ -132,7 +132,7 @@ async def _fields(request: Request) -> dict[str, str]:
         raise ProblemError(400, "This form cannot be read. Load the page again.") from error
     fields = {name: value for name, value in pairs if isinstance(value, str)}
     if len(fields) != len(pairs):
-        raise ProblemError(400, "This form holds something twice. Load the page again.")
+        raise ProblemError(400, "This form has a field twice. Load the page again.")
     return fields
 
 
@@ -149,7 +149,7 @@ CurrentStudy = Annotated[Study, Depends(_study)]
 
 @dataclass(frozen=True)
 class Visit:
-    """A request of somebody who was invited, and all that their pages need."""
+    """A request by an invited person, with what their pages need."""
 
     study: Study
     person: Person
@@ -167,7 +167,7 @@ class Visit:
         return self.study.page(name, self.cookie, status=status, **values)
 
     def after(self, done: int) -> str:
-        """Where to go on after so many answers."""
+        """The address of the next page after `done` answers."""
         if done >= len(self.steps):
             return f"{self.study.root}/thanks"
         pause = self.study.design.pause
@@ -175,7 +175,7 @@ class Visit:
 
 
 def visit_of(request: Request, study: Study) -> Visit | None:
-    """Whose request this is; None if its cookie is of nobody."""
+    """The visit that a request belongs to; None without a valid cookie."""
     cookie = request.cookies.get(study.cookie, "")
     cookie_owner = study.keys.cookie_owner(cookie)
     person = study.answers.person(cookie_owner) if isinstance(cookie_owner, int) else None
@@ -200,7 +200,7 @@ async def _participant(request: Request, visit: Invited) -> Visit:
     return visit
 
 
-Participant = Annotated[Visit, Depends(_participant)]  # of somebody who has agreed to take part
+Participant = Annotated[Visit, Depends(_participant)]  # the visit of a person who has agreed to take part
 
 
 def wants_json(request: Request) -> bool:

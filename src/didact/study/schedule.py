@@ -1,4 +1,4 @@
-"""Who sees what in which order: a function of the design and the person's number alone, so that nothing is stored."""
+"""Who sees what in which order. A function of the design and the person's number, so nothing is stored."""
 
 import random
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from didact.study.design import Design, Item
 
 @dataclass(frozen=True)
 class Step:
-    """One page with one answer. `shown` are the methods on it, from the first to the last."""
+    """One page with one answer. `shown` has the methods on it, in order."""
 
     number: int
     phase: str
@@ -17,11 +17,11 @@ class Step:
 
 
 def steps_of(design: Design, number: int) -> list[Step]:
-    """All steps of person `number`. Items are shuffled for each person; so are the methods of each item, in balance.
+    """All steps of person `number`, with items and methods in a random order of their own.
 
-    Within each block of as many pages as there are methods, every method stands once in every place (a ranking) or is
-    shown once (a rating; there the blocks of different people are turned against one another, so that every method
-    meets every item).
+    Methods are balanced within blocks of as many pages as there are methods: in a ranking, every method is once in
+    every position; in a rating, every method is shown once, and blocks are rotated between people so that every method
+    meets every item.
     """
     rng = random.Random(f"{design.seed}/{number}")
     if design.kind == "simulation":
@@ -51,7 +51,7 @@ def _simulation(design: Design, number: int, rng: random.Random) -> list[Step]:
 
 
 def _balanced(methods: tuple[str, ...], count: int, rng: random.Random) -> list[tuple[str, ...]]:
-    """`count` orders of the methods. The rotations of a shuffled order hold every method once in every place."""
+    """`count` orders of the methods. In the rotations of an order, every method is once in every position."""
     orders: list[tuple[str, ...]] = []
     while len(orders) < count:
         order = list(methods)
@@ -63,7 +63,7 @@ def _balanced(methods: tuple[str, ...], count: int, rng: random.Random) -> list[
 
 
 def _turns(design: Design) -> dict[str, int]:
-    """Which method the first person sees of each item: each equally often, the same for everybody who asks."""
+    """The index of the method that the first person sees of each item. Methods are equally frequent."""
     method_turns = list(range(len(design.items)))
     random.Random(f"{design.seed}/turns").shuffle(method_turns)
     return {item.id: method_turns[index] for index, item in enumerate(design.items)}

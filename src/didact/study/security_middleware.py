@@ -1,9 +1,9 @@
-"""What stands before every page: a limit on what may be sent, and headers that keep a browser from doing harm."""
+"""Middleware for every page: a limit on the size of requests, and security headers for browsers."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-MAX_REQUEST_BYTES: Final = 64 * 1024  # bytes of a request; an answer has a few hundred
+MAX_REQUEST_BYTES: Final = 64 * 1024  # an answer has a few hundred
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -13,7 +13,7 @@ HEADERS: Final = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # links hold codes: no other site is told where its visitors come from
+    "referrer-policy": "same-origin",  # links contain codes, so other sites must not receive them
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
@@ -27,11 +27,11 @@ App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 class TooLargeError(Exception):
-    """More was sent than any answer holds."""
+    """The request is larger than any answer."""
 
 
 class SecurityMiddleware:
-    """ASGI middleware around the whole application, which lives below the path `root`."""
+    """ASGI middleware around the whole application, whose pages are below the path `root`."""
 
     def __init__(self, app: App, root: str = "") -> None:
         self.app, self.root = app, root
@@ -46,7 +46,7 @@ class SecurityMiddleware:
             return
         names = {name for name, _ in scope["headers"]}
         if b"transfer-encoding" in names and b"content-length" in names:
-            # Servers disagree where such a request ends: what follows could be taken for somebody else's request.
+            # Servers disagree where such a request ends: what follows could pass as another person's request.
             await _send(send, 400, {"connection": "close"})
             return
         scope["path"] = f"{path}/" if path in ("", self.root) else path
@@ -86,6 +86,6 @@ async def _send(send: Send, status: int, headers: Mapping[str, str]) -> None:
 
 
 def is_too_large(headers: Any) -> bool:
-    """Whether a request says of itself that it is too large: then not a byte of it is read."""
+    """True if the declared length of a request is invalid or too large. Its body is then never read."""
     content_length = headers.get("content-length", "0")
     return not content_length.isdecimal() or len(content_length) > 9 or int(content_length) > MAX_REQUEST_BYTES

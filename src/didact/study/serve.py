@@ -1,4 +1,4 @@
-"""The study as a server on this machine."""
+"""The server of a study on this machine."""
 
 import logging
 import socket
@@ -24,17 +24,17 @@ def serve(config: ServeConfig, *, ready: Callable[[str], None]) -> None:
 
 
 def server_config(app: FastAPI, *, proxy: str | None = None) -> uvicorn.Config:
-    """How uvicorn serves `app`: bounded connections, deadlines for clients, no access log, no WebSockets.
+    """uvicorn's configuration: bounded connections, deadlines for clients, no access log, no WebSockets.
 
-    `proxy` is the address of a server in front whose word about clients is taken.
+    `proxy` is the address of a trusted reverse proxy.
     """
     return uvicorn.Config(
         app,
         http=TimedProtocol,
-        ws="none",  # a WebSocket would leave the protocol, and its deadlines
+        ws="none",  # WebSockets would bypass TimedProtocol and its deadlines
         backlog=BACKLOG,
         log_level="warning",
-        access_log=False,  # links hold codes
+        access_log=False,  # links contain codes
         server_header=False,
         proxy_headers=proxy is not None,
         forwarded_allow_ips=proxy or "",
@@ -44,7 +44,7 @@ def server_config(app: FastAPI, *, proxy: str | None = None) -> uvicorn.Config:
 
 @contextmanager
 def _limited_logs() -> Iterator[None]:
-    """Bad requests and failed accepts are logged, but cannot fill the disk."""
+    """Limit the log lines of uvicorn and asyncio, so that bad requests cannot fill the disk."""
     limit = LogLimit()
     loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
     for logger in loggers:
@@ -57,7 +57,7 @@ def _limited_logs() -> Iterator[None]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Bound before anything is promised: an address in use is told at once."""
+    """A listening socket, bound first, so that an address in use is an error at once."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)

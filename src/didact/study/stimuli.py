@@ -1,4 +1,4 @@
-"""What people see, frozen before the first of them comes: `stimuli.json` and pictures. To show it needs no numpy."""
+"""What people see: `stimuli.json` and pictures, frozen when the study is created. Showing them needs no numpy."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FILE: Final = "stimuli.json"
 VERSION: Final = 1  # version of its schema
-_ADVICE: Final = "Restore the file, or make the study again."
+_ADVICE: Final = "Restore the file, or create the study again."
 PICTURES: Final = "images"
 
 
@@ -28,15 +28,15 @@ class Picture:
 
 @dataclass(frozen=True)
 class View:
-    """One explanation as it is shown: texts in stretches (text, class of the style), or patches over a picture."""
+    """One explanation as shown: texts as stretches (text, CSS class), or patches over a picture."""
 
     texts: tuple[tuple[tuple[str, str], ...], ...] = ()
-    patches: tuple[tuple[int, int, int, int, str, float], ...] = ()  # x, y, width, height, class, opacity
+    patches: tuple[tuple[int, int, int, int, str, float], ...] = ()  # x, y, width, height, CSS class, opacity
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """An item as it is shown. `names` are what its texts are called; one text alone has the name ""."""
+    """An item as shown. `names` are the names of its texts; a single text has the name ""."""
 
     names: tuple[str, ...]
     texts: tuple[str, ...]
@@ -46,7 +46,7 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Stimuli:
-    """All items of a study by id, and the made-up example of the instructions."""
+    """All items of a study by id, and the example in the instructions."""
 
     items: Mapping[str, Stimulus]
     example: Stimulus
@@ -68,7 +68,7 @@ def read_stimuli(folder: Path) -> Stimuli:
 def freeze_stimulus(
     shown: Mapping[str, "Explained"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
 ) -> Stimulus:
-    """One item as every method explains it. Without `signs` only sizes are shown: no method is told by its colours."""
+    """One item as every method explains it. Without `signs`, colours show only the size of scores."""
     first = next(iter(shown.values()))
     picture = None if image is None else save_picture(image, folder)
     views = {
@@ -78,7 +78,7 @@ def freeze_stimulus(
 
 
 def save_picture(image: Any, folder: Path) -> Picture:
-    """The picture as PNG under the name of its content."""
+    """Write a picture as PNG, named by the hash of its content."""
     from didact.viz.png import encode_png
 
     content = encode_png(image)

@@ -1,4 +1,4 @@
-"""What an analysis says in words: the order, what few people or items mean, and what a larger study would take."""
+"""Sentences about an analysis: the order of methods, small samples, and how many people a study needs."""
 
 from dataclasses import asdict
 from typing import Any, Final
@@ -11,33 +11,33 @@ from didact.stats.power import detectable_difference, people_needed
 from didact.study.contrasts import Contrasts
 
 POWER: Final = 0.8
-FEW: Final = 5  # people below which intervals are wide, and rightly so
+FEW: Final = 5  # with fewer people, a note explains the wide intervals
 
 
 def order_text(contrasts: Contrasts, cells: CrossedAnswers, *, verb: str, noun: str) -> str:
-    """The order in a sentence or two."""
+    """The order of methods in one or two sentences."""
     who = f"{count_text(cells.people, 'person', 'people')}, {count_text(cells.items, 'item', 'items')}"
     rows = contrasts.order()
     if len(rows) < 2:
-        return f"{who}: there is only {rows[0].method}, and nothing to compare it with."
+        return f"{who}: there is only {rows[0].method}, so nothing can be compared."
     claimed = [row for row in rows if row.beats]
     if not claimed:
         leader = next((row for row in contrasts.order(fixed_people=True) if row.beats), None)
         rest = (
-            f" Among these very people, {leader.method} is ahead of {join_names(leader.beats)}; that others would "
-            "agree is not shown."
+            f" Among these people, {leader.method} is ahead of {join_names(leader.beats)}; whether other people "
+            "would agree is unknown."
             if leader is not None and cells.people > 1
             else ""
         )
-        return f"{who}: it cannot be told which {noun} people {verb}.{rest}"
+        return f"{who}: the answers do not show which {noun} people {verb}.{rest}"
     claims = "; ".join(f"{row.method} is better than {join_names(row.beats)}" for row in claimed)
     first = [row.method for row in rows if row.rank == 1]
-    top = f" {join_names(first)} cannot be told apart at the top." if len(first) > 1 else ""
+    top = f" {join_names(first)} cannot be distinguished at the top." if len(first) > 1 else ""
     return f"{who}: {claims}.{top}"
 
 
 def sample_size_notes(cells: CrossedAnswers) -> list[str]:
-    """What intervals do not say where one of the two samples is too small."""
+    """Notes on intervals from few people or items."""
     smallest = min((len(members) for members in cells.members()), default=0)
     has_cohorts = len(cells.members()) > 1
     where = " in some cohort" if has_cohorts else ""
@@ -45,24 +45,24 @@ def sample_size_notes(cells: CrossedAnswers) -> list[str]:
         return ["One answer of one person about one item: there are no intervals."]
     if smallest < 2:
         return [
-            f"There is one person alone{where}: intervals are about items only, and say nothing of other people"
+            f"There is only one person{where}: intervals are about items only, and say nothing about other people"
             f"{' there' if has_cohorts else ''}."
         ]
     if cells.items < 2:
-        return ["There is one item alone: intervals are about people only, and say nothing of other items."]
+        return ["There is only one item: intervals are about people only, and say nothing about other items."]
     if smallest < FEW:
         return [
-            f"With {smallest} people{where} intervals are wide, and rightly so: how much people differ is hardly known."
+            f"With {smallest} people{where}, intervals are wide, because the variation between people is poorly known."
         ]
     return []
 
 
 def power_analysis(contrasts: Contrasts, *, difference: float | None, level: float) -> dict[str, Any]:
-    """People that the smallest difference takes, and the one that was asked for."""
+    """The number of people needed to detect the smallest measured difference and the requested one."""
     cells = contrasts.cells
     people = int(np.mean([len(members) for members in cells.members()]).round())
     if len(contrasts.names) < 2 or people < 2 or cells.items < 2:
-        return {"reason": "how many people are needed can be said from at least 2 people, 2 items and 2 methods"}
+        return {"reason": "estimating how many people are needed takes at least 2 people, 2 items and 2 methods"}
     components = contrasts.mean_components()
     if components.person + components.item + components.cell <= 0:
         return {"reason": "all answers are the same, so nothing varies"}

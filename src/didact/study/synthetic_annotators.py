@@ -1,4 +1,4 @@
-"""People who are not: answers drawn from known preferences, to plan the size of a study and to test its analysis."""
+"""Synthetic annotators with known preferences, for planning the size of a study and testing its analysis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from didact.study.answers import Answer
 from didact.study.design import CONTROL, Design, person_name
 from didact.study.schedule import Step, steps_of
 
-_SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # medians; spread as people have
+_SECONDS: Final = {"ranking": 25.0, "learning": 18.0, "test": 12.0, "rating": 10.0}  # median seconds per page
 _DEFAULT_GAP: Final = 0.5
 _DEFAULT_ACCURACY: Final = 0.65
 
 
 @dataclass(frozen=True, eq=False)
 class _Population:
-    """What drives answers: a value of each method (log-worth, logit of accuracy, mean), and how people differ."""
+    """Parameters of the answers: a value per method (log-worth, logit of accuracy, mean), ties and random effects."""
 
     design: Design
     values: Mapping[str, float]
@@ -41,19 +41,27 @@ def simulate_answers(
     first: int = 1,
     seed: int = 0,
 ) -> list[Answer]:
-    """Answers of people number `first` and on, who go through all their steps.
+    """Simulated answers of `people` people, numbered from `first`, to all their steps.
 
-    ranking: places are drawn from the Davidson-Luce model with the log-worths `worths` and δ = `ties` for ties of two;
-    simulation: a person is right with the chance `accuracies` of the cohort (`none` too), and else picks another class
-    at random; rating: `means` on the scale of points, plus noise of 1, rounded and cut to the scale. `spread` is the
-    standard deviation between people, of each method's value for each person (of accuracies: of their logit);
-    `item_spread` the same between items. Methods that are not named have 0, 0.65 or the middle of the scale; with no
-    preferences at all, methods are 0.5 apart (in a simulation: all are alike), the first the best.
+    Args:
+        design: The design of the study.
+        people: Number of people.
+        worths: Ranking: log-worths by method. Ranks are drawn from the Davidson-Luce model.
+        accuracies: Simulation: probability of a right answer by cohort, `none` included. Wrong answers are uniform.
+        means: Rating: mean by method. Ratings have noise with standard deviation 1 and are rounded and clipped.
+        ties: Ranking: δ of the Davidson-Luce model, for ties of two.
+        spread: Standard deviation between people of each method's value (of accuracies: of their logit).
+        item_spread: The same between items.
+        first: Number of the first person.
+        seed: Seed of all draws. A person's answers do not depend on the number of people.
+
+    A method without a value gets 0, 0.65 or the middle of the scale. Without any values, methods are 0.5 apart, the
+    first the best; in a simulation, all are equal.
     """
     if people < 1 or first < 1:
-        raise OptionError(f"At least 1 person, counted from 1, can be simulated, not {people} from {first}.")
+        raise OptionError(f"people and first must be at least 1, got {people} and {first}.")
     if min(ties, spread, item_spread) < 0 or not np.isfinite([ties, spread, item_spread]).all():
-        raise OptionError("Ties and spreads are at least 0.")
+        raise OptionError("ties, spread and item_spread must be finite and at least 0.")
     values = _values(design, {"ranking": worths, "simulation": accuracies, "rating": means})
     rng = np.random.default_rng([seed, 0])
     item_effects = {
@@ -69,8 +77,7 @@ def _values(design: Design, values_by_kind: Mapping[str, Mapping[str, float] | N
     names = {"ranking": "worths", "simulation": "accuracies", "rating": "means"}
     if wrong:
         raise OptionError(
-            f"This study is a {design.kind}, whose people are driven by {names[design.kind]}; given were "
-            f"{' and '.join(names[kind] for kind in wrong)}."
+            f"A {design.kind} study takes {names[design.kind]}, not {' and '.join(names[kind] for kind in wrong)}."
         )
     methods = [cohort for cohort in design.cohorts if cohort] or list(design.methods)
     unknown = sorted(set(values_set or {}) - set(methods))
@@ -84,10 +91,10 @@ def _values(design: Design, values_by_kind: Mapping[str, Mapping[str, float] | N
     else:
         method_values = {method: float((values_set or {}).get(method, middle)) for method in methods}
     if not np.isfinite(list(method_values.values())).all():
-        raise OptionError(f"The {names[design.kind]} are numbers.")
+        raise OptionError(f"{names[design.kind]} must be finite numbers.")
     if design.kind == "simulation":
         if any(not 0 < accuracy < 1 for accuracy in method_values.values()):
-            raise OptionError("An accuracy lies between 0 and 1.")
+            raise OptionError("An accuracy must be between 0 and 1.")
         return {name: float(np.log(share / (1 - share))) for name, share in method_values.items()}
     return method_values
 
@@ -140,7 +147,7 @@ def _answer(
 
 
 def _ranks(utilities: Mapping[str, float], ties: float, rng: np.random.Generator) -> dict[str, int]:
-    """A draw of the Davidson-Luce model: again and again one method, or a tie of two, is put before all that remain."""
+    """Ranks from the Davidson-Luce model: repeatedly, one method or a tie of two is ranked before all that remain."""
     ranks: dict[str, int] = {}
     remaining, rank = list(utilities), 1
     while remaining:
@@ -152,7 +159,7 @@ def _ranks(utilities: Mapping[str, float], ties: float, rng: np.random.Generator
                 np.log(ties) + (utilities[method] + utilities[other]) / 2
                 for method, other in combinations(remaining, 2)
             ]
-        # Gumbel noise on the logarithms of weights: the largest is a draw in proportion to them.
+        # Gumbel-max trick: the largest noisy log-weight is a draw in proportion to the weights.
         first = sets[int(np.argmax(np.array(log_weights) + rng.gumbel(size=len(sets))))]
         ranks |= dict.fromkeys(first, rank)
         rank += len(first)

@@ -1,11 +1,11 @@
-"""The tables of a study's answers, and how their database is opened."""
+"""The tables of a study's database, and its connections."""
 
 from typing import Any, Final
 
 import sqlalchemy as sql
 from sqlalchemy.exc import SQLAlchemyError
 
-_WAIT: Final = 30.0  # seconds for somebody else's lock
+_WAIT: Final = 30.0  # seconds to wait for another connection's lock
 
 METADATA: Final = sql.MetaData()
 PEOPLE: Final = sql.Table(
@@ -23,7 +23,7 @@ ANSWERS: Final = sql.Table(
     "answers",
     METADATA,
     sql.Column("person", sql.Integer, sql.ForeignKey("people.number"), primary_key=True),
-    sql.Column("step", sql.Integer, primary_key=True),  # the key is what makes every answer count once
+    sql.Column("step", sql.Integer, primary_key=True),  # the primary key makes every answer count once
     sql.Column("phase", sql.Text, nullable=False),
     sql.Column("item", sql.Text, nullable=False),
     sql.Column("shown", sql.Text, nullable=False),
@@ -45,20 +45,20 @@ STATE: Final = sql.Table(
 
 
 def open_engine(url: str) -> sql.Engine:
-    """Connections to a database. In SQLite a transaction that writes says so from the start."""
+    """The engine of a database. In SQLite, a writing transaction takes its lock at the start."""
     if not url.startswith("sqlite"):
         return sql.create_engine(url, pool_pre_ping=True, pool_size=20, hide_parameters=True)
     engine = sql.create_engine(url, pool_size=40, connect_args={"timeout": _WAIT}, hide_parameters=True)
 
     @sql.event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # we begin transactions ourselves, below
+        connection.isolation_level = None  # `begin` below starts transactions
         for line in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
             connection.execute(f"PRAGMA {line}").close()
 
     @sql.event.listens_for(engine, "begin")
     def begin(connection: Any) -> None:
-        # A reader that becomes a writer could find its view outdated, and fail: writers say so from the start.
+        # A reader that turns into a writer can fail because its snapshot is outdated; writers lock at the start.
         is_writer = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
@@ -66,7 +66,7 @@ def open_engine(url: str) -> sql.Engine:
 
 
 def without_password(url: str) -> str:
-    """The address without a password."""
+    """The URL without its password."""
     try:
         return sql.make_url(url).render_as_string(hide_password=True)
     except (SQLAlchemyError, ValueError):
@@ -74,5 +74,5 @@ def without_password(url: str) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What the database says of an error."""
+    """The first line of the database's message."""
     return str(getattr(error, "orig", None) or error).splitlines()[0].rstrip(".")

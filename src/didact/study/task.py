@@ -1,4 +1,4 @@
-"""One page for each step, answered in order and once."""
+"""The pages of the steps. Each is answered once, in order."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +28,10 @@ def task(study: CurrentStudy, visit: Participant, page: str) -> Response:
         return study.redirect("/task")
     response = study.answers.response(number, step.number)
     if step.phase == "learning" and _is_tested(visit):
-        raise ProblemError(403, "The learning part is over. Go on with the test.", f"{study.root}/task")
+        raise ProblemError(403, "The learning part is over. Continue with the test.", f"{study.root}/task")
     if response is None:
         if study.answers.is_closed:
-            raise ProblemError(410, "No more answers are taken. Thank you for those you gave.", f"{study.root}/")
+            raise ProblemError(410, "The study takes no more answers. Thank you for those you gave.", f"{study.root}/")
         study.answers.record_view(number, step.number)
     return _shown(visit, step, response=response, next="" if response is None else visit.after(done))
 
@@ -43,9 +43,9 @@ def answer(request: Request, study: CurrentStudy, fields: Fields, visit: Partici
     if step.number <= done:
         raise _repeated(visit, step)
     if step.number > done + 1:
-        raise ProblemError(403, "This page comes later. Go on where you are.", f"{study.root}/task")
+        raise ProblemError(403, "This page comes later. Continue where you stopped.", f"{study.root}/task")
     if study.answers.is_closed:
-        raise ProblemError(410, "No more answers are taken. This one came too late.", f"{study.root}/")
+        raise ProblemError(410, "The study takes no more answers. This one came too late.", f"{study.root}/")
     try:
         response, seconds = parse_answer(study.design, step, fields), parse_seconds(fields)
     except FormError as error:
@@ -86,13 +86,13 @@ def _step(visit: Visit, page: str) -> Step:
 
 
 def _is_tested(visit: Visit) -> bool:
-    """Whether the person has seen a page of the test: from then on no explanation is shown."""
+    """True if the person has seen a page of the test. From then on, no explanations are shown."""
     first = next((step.number for step in visit.steps if step.phase == "test"), None)
     return first is not None and visit.study.answers.was_viewed(visit.person.number, first)
 
 
 def _repeated(visit: Visit, step: Step) -> ProblemError:
-    """An answer that came twice. What was stored stands; the browser simply goes on."""
+    """The error for a second answer. The first answer stands, and the browser continues."""
     path = f"/task/{step.number}" if step.phase == "learning" else "/task"
     message = "You have answered this page before. That answer is stored; this one is not."
     return ProblemError(409, message, f"{visit.study.root}{path}")

@@ -1,4 +1,4 @@
-"""TrueSkill of ranked methods, as SMaT's user study computed it: every page is a game that the methods play."""
+"""TrueSkill of ranked methods, as in SMaT's user study: every page is a game between methods."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,9 @@ import numpy as np
 from didact.errors import MissingExtraError
 from didact.results.study_analysis import Skill
 
-# As in SMaT's study: worths begin closer together than the package has them; all else is the package's.
+# As in SMaT's study: a narrower prior than the package's; the other values are its defaults.
 PRIOR: Final = {"mu": 0.0, "sigma": 0.5, "beta": 25 / 6, "tau": 25 / 300, "draw_probability": 0.1}
-_GAMES: Final = 2000  # over all shuffles: some seconds
+_GAMES: Final = 2000  # over all shuffles; takes some seconds
 _SHUFFLES: Final = 20
 _Z95: Final = 1.959963984540054
 
@@ -19,10 +19,10 @@ _Z95: Final = 1.959963984540054
 def skills(
     games: Sequence[Mapping[str, int]], methods: Sequence[str], *, shuffles: int | None = None, seed: int = 0
 ) -> list[Skill]:
-    """Skills after all games, one after another; from best to worst. A game gives the place of each method in it.
+    """Skills after all games in sequence, from best to worst. A game has the rank of each of its methods.
 
-    A method whose interval overlaps that of the best of a rank shares the rank. With many games fewer than 20 orders
-    are tried, but at least 5.
+    A method whose interval overlaps that of the first of a rank shares the rank. `shuffles` is the number of random
+    orders of the games that show how far skills depend on the order: by default 20, with many games fewer, at least 5.
     """
     environment = _environment()
     played = [game for game in games if len(game) > 1]
@@ -73,7 +73,7 @@ def _play(
 
 
 def _ranks(skill_by_method: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    """Going down from the best: a new rank where the interval lies wholly below that of the first of its rank."""
+    """Ranks from the best down. A new rank starts where the interval is below that of the first of the current rank."""
     ranks: dict[str, int] = {}
     floor, rank = float("inf"), 1
     for position, (method, (mu, sigma)) in enumerate(

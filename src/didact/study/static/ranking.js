@@ -1,4 +1,4 @@
-// Cards in an order with ties: by pointer, by buttons and by keyboard. The form's selects hold the ranks; this sets them.
+// Orders cards, with ties, by pointer, buttons and keyboard. The form's selects hold the ranks; this script sets them.
 "use strict";
 (() => {
   const list = document.querySelector("#cards");
@@ -11,7 +11,7 @@
   const words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
   const ordinal = (rank) => rank + (/1[123]$/.test(rank) ? "th" : ["th", "st", "nd", "rd"][rank % 10] || "th");
 
-  // An order is a list of groups of equals, best first: [["a"], ["b", "c"], ["d"]]. What follows makes a new order of one.
+  // An order is a list of groups of equal cards, best first: [["a"], ["b", "c"], ["d"]]. These functions return a new one.
   const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
   const groupOf = (order, code) => order.findIndex((group) => group.includes(code));
   const without = (order, code) => order.map((group) => group.filter((one) => one !== code)).filter((group) => group.length);
@@ -19,14 +19,14 @@
 
   const spliced = (list, at, cut, ...more) => [...list.slice(0, at), ...more, ...list.slice(at + cut)];
 
-  // One step: out of its group of equals, or past the group next to it.
+  // Move a card one step: out of its group of equals, or past the next group.
   const stepped = (order, code, step) => {
     const at = groupOf(order, code);
     const rest = without(order, code);
     if (order[at].length > 1) return spliced(rest, step < 0 ? at : at + 1, 0, [code]);
     return at + step < 0 || at + step >= order.length ? order : spliced(rest, at + step, 0, [code]);
   };
-  // To the position `place` of all cards: among equals it becomes one of them.
+  // Move a card to the position `place` among all cards. Between equal cards it becomes one of them.
   const placed = (order, code, place) => {
     const rest = without(order, code);
     let seen = 0;
@@ -37,7 +37,7 @@
     }
     return [...rest, [code]];
   };
-  // Equal to the one before, or no longer.
+  // Make a card equal to the one before, or undo that.
   const tied = (order, code) => {
     const at = groupOf(order, code);
     const inside = order[at].indexOf(code);
@@ -45,7 +45,7 @@
     return at ? spliced(order, at - 1, 2, [...order[at - 1], ...order[at]]) : order;
   };
 
-  // What each card gets besides its select.
+  // The buttons of each card, besides its select.
   const make = (kind, inside, does) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -87,7 +87,7 @@
     });
   }
 
-  // The order at first: what the selects say (a draft, or an answer that was not taken), or as the page has it.
+  // The initial order: that of the selects (a draft or a refused answer), else that of the page.
   const codes = [...slots.keys()];
   const isRanked = codes.every((code) => select(code).value);
   let order = isRanked ? [] : codes.map((code) => [code]);
@@ -96,7 +96,7 @@
     order = order.filter((group) => group.length);
   }
 
-  // `pinned` stays where it is in the document and the others move around it: it keeps focus and pointer.
+  // `pinned` keeps its position in the document, and so its focus and pointer; the others move around it.
   const show = (pinned = null) => {
     const flat = order.flat();
     const before = new Map(flat.map((code) => [code, [slots.get(code).offsetLeft, slots.get(code).offsetTop]]));
@@ -144,13 +144,13 @@
     settled(code);
   };
 
-  // By pointer: the handle for any, the whole card for a mouse.
+  // Dragging: by the handle with any pointer, by the whole card with a mouse.
   let drag = null;
   list.addEventListener("pointerdown", (event) => {
     if (drag || event.button || !event.isPrimary) return;
     const isHandle = event.target.closest(".handle");
     const isCard = event.pointerType === "mouse" && event.target.closest(".card") && !event.target.closest("button, select, label");
-    const isBar = event.target.clientWidth && event.offsetX > event.target.clientWidth; // the bar of a long text scrolls
+    const isBar = event.target.clientWidth && event.offsetX > event.target.clientWidth; // the scrollbar of a long text
     if (!isHandle && (!isCard || isBar)) return;
     const slot = event.target.closest(".slot");
     const box = slot.getBoundingClientRect();
@@ -186,7 +186,7 @@
   const place = () => {
     const { slot, code } = drag;
     const box = list.getBoundingClientRect();
-    const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // beyond, the page would grow without end
+    const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // further out, the page would grow without end
     const left = isGrid ? within(drag.x - drag.byX - box.left, list.offsetWidth - slot.offsetWidth) : 0;
     const top = within(drag.y - drag.byY - box.top, list.offsetHeight - slot.offsetHeight);
     const far = (one) => Math.hypot(one.offsetLeft + one.offsetWidth / 2 - left - slot.offsetWidth / 2,

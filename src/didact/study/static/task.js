@@ -1,7 +1,7 @@
-// One page of a study: visible time, a draft that survives a reload, one safe way to send, keys for choices.
+// One page of a study: visible time, a draft that survives a reload, safe sending, keys for choices.
 "use strict";
 (() => {
-  addEventListener("pageshow", (event) => event.persisted && location.reload()); // a page from the Back cache may be old
+  addEventListener("pageshow", (event) => event.persisted && location.reload()); // a page from the back/forward cache may be outdated
 
   for (const slider of document.querySelectorAll(".slider")) {
     slider.hidden = false;
@@ -9,7 +9,7 @@
       document.documentElement.style.setProperty("--veil", event.target.value / 100));
   }
 
-  // Long maps scroll within their cards: all together, so that the same words stay side by side.
+  // Long explanations scroll within their cards, all together, so that the same words stay side by side.
   const maps = [...document.querySelectorAll(".cards .map")].filter((map) => map.scrollHeight > map.clientHeight + 2);
   for (const map of maps) {
     map.tabIndex = 0;
@@ -28,7 +28,7 @@
   const body = form.querySelector(".answer");
   const { seconds, touched } = form.elements;
 
-  // The draft of this page, of this person (a form token is one person's), in this tab.
+  // The draft of this page and person (a form token belongs to one person) in this tab.
   const key = `didact ${form.elements.csrf.value} ${location.pathname}`;
   const shelf = (does) => { try { return does(sessionStorage); } catch { return null; } };
   const isAnswer = (name) => !["csrf", "seconds", "touched"].includes(name);
@@ -47,7 +47,7 @@
     values: [...new FormData(form)].filter(([name]) => isAnswer(name)), touched: touched.value, spent: spent(),
   })));
 
-  // Seconds in which the page could be seen.
+  // Seconds for which the page was visible.
   let before = draft?.spent || 0;
   let since = document.hidden ? null : performance.now();
   const spent = () => before + (since === null ? 0 : (performance.now() - since) / 1000);
@@ -70,7 +70,7 @@
 
   const say = (text) => { state.textContent = text; };
 
-  // Sending. What was sent stays as it is until the server has answered: it may have been stored.
+  // Sending. The form is locked until the server has answered, because the answer may be stored already.
   let tries = 0;
   let timer = null;
   let isSending = false;
@@ -101,7 +101,7 @@
     clearTimeout(timer);
     isSending = true;
     hold(true);
-    seconds.value = Math.min(spent(), 86400).toFixed(1); // a page may stay open for days
+    seconds.value = Math.min(spent(), 86400).toFixed(1); // a page can stay open for days
     const stop = new AbortController();
     const limit = setTimeout(() => stop.abort(), 20000);
     try {
@@ -111,7 +111,7 @@
       });
       const found = await answer.json().catch(() => ({}));
       if ((answer.ok && found.next) || answer.status === 409) goOn(found.next);
-      else if (answer.ok) later("something else than the study has answered"); // the page of a hotel's network
+      else if (answer.ok) later("something other than the study has answered"); // such as the login page of a hotel network
       else if (answer.status === 429 || answer.status >= 500) later("the server is busy");
       else refused(found.detail || "the server did not take the answer. Reload the page and try again.");
     } catch {
@@ -136,7 +136,7 @@
     send();
   });
 
-  // Keys 1 … 9 choose, Enter saves; they can be switched off.
+  // Keys 1 … 9 choose and Enter saves. People can switch them off.
   const radios = [...form.querySelectorAll("[type=radio]")];
   const keys = form.querySelector("[data-keys]");
   if (!keys) return;
