@@ -417,3 +417,18 @@ def test_charts_say_what_they_show(tmp_path):
     charts = [attributes for name, attributes in found.elements if name == "svg"]
     assert charts
     assert all(attributes.get("role") == "img" and attributes.get("aria-label") for attributes in charts)
+
+
+@pytest.mark.parametrize(
+    ("name", "tooltip"),
+    [
+        ("ranking", r"lime\(samples=100\): [+−][\d.]+ \(.+\), 3 seeds"),
+        ("curve", r"same/attention, 125 rows: [+−][\d.]+ \(.+\)"),
+        ("cost", r"lime\(samples=100\): [\d.]+ m?s per row, gain [+−][\d.]+"),
+    ],
+)
+def test_points_of_charts_have_tooltips(name, tooltip, tmp_path):
+    run = Comparison.load(write_run(tmp_path / "run", sizes=(125, 250)))
+    figures = [figure for part in report_sections(run) for figure in part.figures if figure.name.startswith(name)]
+    for _, drawing in figures[0].drawings:
+        assert re.search(f"<title>{tooltip}</title>", drawing), re.findall("<title>.*?</title>", drawing)

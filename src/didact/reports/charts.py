@@ -37,7 +37,7 @@ class Dot:
         low, high = self.interval
         fill = self.color if self.is_filled else PAGE
         end = max(self.value, high, *self.people)
-        shown = {"written": self.value_text, "told": self.tooltip, "color": self.color, "fill": fill}
+        shown = {"value_text": self.value_text, "tooltip": self.tooltip, "color": self.color, "fill": fill}
         return {"name": name, "value": self.value, "low": low, "high": high, "end": end, **shown}
 
 
@@ -78,13 +78,13 @@ def dot_plot(
         )
         layers.append(person_ticks.encode(x=x("value"), y=y))
     rows = [dot.chart_row(name) for name, dot in zip(names, dots, strict=True)]
-    plot = alt.Chart(chart_data(rows)).encode(y=y, description="told:N")
+    plot = alt.Chart(chart_data(rows)).encode(y=y, description="tooltip:N")
     bars = plot.mark_rule(strokeWidth=3, opacity=0.55, strokeCap="round", yOffset=offset, y2Offset=offset)
     points = plot.mark_point(filled=True, size=90, opacity=1, strokeWidth=2, yOffset=offset)
     fill, stroke = alt.Fill("fill:N", scale=None), alt.Stroke("color:N", scale=None)
     numbers = plot.mark_text(align="left", dx=9, fontSize=12, color=INK, yOffset=offset)
     layers.append(bars.encode(x=x("low"), x2="high:Q", color=alt.Color("color:N", scale=None)))
-    layers += [points.encode(x=x("value"), fill=fill, stroke=stroke), numbers.encode(x="end:Q", text="written:N")]
+    layers += [points.encode(x=x("value"), fill=fill, stroke=stroke), numbers.encode(x="end:Q", text="value_text:N")]
     if is_narrow:
         names_above = plot.mark_text(align="left", fontSize=12, color=INK, yOffset=-9, x=0, limit=width - 20)
         layers.append(names_above.encode(text="name:N"))
@@ -110,14 +110,14 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ChartCell:
-    """One cell of the chart. `told` is its tooltip."""
+    """One cell of the chart. `tooltip` is shown when pointing at it."""
 
     row: str
     column: str
     text: str
-    ground: str
-    ink: str = INK
-    told: str = ""
+    background: str
+    text_color: str = INK
+    tooltip: str = ""
     is_best: bool = False
 
 
@@ -138,11 +138,11 @@ def cell_chart(
     plot = alt.Chart(chart_data([asdict(cell) for cell in cells])).encode(
         x=alt.X("column:N", sort=columns, scale=alt.Scale(domain=columns, padding=0.06), axis=top),
         y=alt.Y("row:N", sort=rows, scale=alt.Scale(domain=rows, padding=0.06), axis=side),
-        description="told:N",
+        description="tooltip:N",
     )
-    layers = [plot.mark_rect(cornerRadius=4).encode(color=alt.Color("ground:N", scale=None))]
+    layers = [plot.mark_rect(cornerRadius=4).encode(color=alt.Color("background:N", scale=None))]
     for is_best in sorted({cell.is_best for cell in cells}):
         texts = plot.transform_filter(f"datum.is_best == {str(is_best).lower()}")
         texts = texts.mark_text(fontSize=font_size, fontWeight="bold" if is_best else "normal")
-        layers.append(texts.encode(text="text:N", color=alt.Color("ink:N", scale=None)))
+        layers.append(texts.encode(text="text:N", color=alt.Color("text_color:N", scale=None)))
     return apply_theme(alt.layer(*layers), *size)

@@ -242,7 +242,7 @@ class AnswerStore:
             .join(PEOPLE, PEOPLE.c.number == ANSWERS.c.person)
             .order_by(ANSWERS.c.at, ANSWERS.c.person, ANSWERS.c.step)
         )
-        return [_answer(**row._mapping) for row in self._rows(query)]
+        return [_answer(row._mapping) for row in self._rows(query)]
 
     # The study as a whole
 
@@ -311,9 +311,12 @@ def _person_row(design: Design, number: int, **values: Any) -> dict[str, Any]:
     return {"number": number, "cohort": design.cohort_of(number), **row}
 
 
-def _answer(*, person: int, shown: str, given: str, seconds: float | None, **same: Any) -> Answer:
-    """The answer in a row of the database. The other columns have the names and types of the fields."""
-    seconds = math.nan if seconds is None else seconds
-    return Answer(
-        person=person_name(person), shown=tuple(json.loads(shown)), seconds=seconds, **json.loads(given), **same
-    )
+def _answer(row: Mapping[str, Any]) -> Answer:
+    """The answer in a row of the database. The columns that are not converted have the types of the fields."""
+    values = dict(row)
+    values |= json.loads(values.pop("given"))
+    values["person"] = person_name(values["person"])
+    values["shown"] = tuple(json.loads(values["shown"]))
+    if values["seconds"] is None:
+        values["seconds"] = math.nan
+    return Answer(**values)

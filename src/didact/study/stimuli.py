@@ -10,7 +10,7 @@ from didact.files.atomic import write_bytes
 from didact.results.documents import load_document, save_document, validated
 
 if TYPE_CHECKING:
-    from didact.results.row_explanation import RowExplanation as Explained
+    from didact.results.row_explanation import RowExplanation
     from didact.viz.heat_map import HeatMap
 
 FILE: Final = "stimuli.json"
@@ -66,7 +66,7 @@ def read_stimuli(folder: Path) -> Stimuli:
 
 
 def freeze_stimulus(
-    shown: Mapping[str, "Explained"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
+    shown: Mapping[str, "RowExplanation"], image: Any, names: Sequence[str], folder: Path, *, signs: bool
 ) -> Stimulus:
     """One item as every method explains it. Without `signs`, colours show only the size of scores."""
     first = next(iter(shown.values()))

@@ -67,7 +67,7 @@ def _chart(run: Comparison, name: str, width: int) -> Any:
     zero = alt.Chart(chart_data([{"zero": 0.0}])).mark_rule(color=QUIET, strokeWidth=1).encode(y="zero:Q")
     band = base.mark_area(opacity=0.16, line=False).encode(y=low, y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=gain, strokeDash=alt.StrokeDash("student:N", legend=None))
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(y=gain, description="told:N")
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(y=gain, description="tooltip:N")
     return apply_theme(alt.layer(zero, band, line, points), width, 170).configure_axisX(
         labelColor=INK, titleColor=QUIET
     )
@@ -78,4 +78,4 @@ def _point(run: Comparison, row: GainRow, students: list[str]) -> DataRow:
     bounds["high"] = row.gain if row.high is None else row.high
     tooltip = f"{row.student}, {row.size:,} rows: {run.format.signed(row.gain)} ({run.interval(row)})"
     scaled = {name: (value or 0.0) * run.format.scale for name, value in bounds.items()}
-    return {"student": str(students.index(row.student)), "size": row.size, "told": tooltip, **scaled}
+    return {"student": str(students.index(row.student)), "size": row.size, "tooltip": tooltip, **scaled}

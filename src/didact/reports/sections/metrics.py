@@ -131,8 +131,10 @@ def _chart(table: Table, width: int) -> Any:
     for first, *cells in rows_with_values:
         for method, cell in zip(methods, cells, strict=True):
             level = int("0" + "".join(filter(str.isdigit, cell.look)))  # strength7
-            ground, ink = ("rgb({}, {}, {})".format(*colour) for colour in colours(Shade("strength", level)))
-            chart_cells.append(ChartCell(label(first.text, 44), method, cell.text, ground, ink, is_best=cell.is_best))
+            background, text_color = ("rgb({}, {}, {})".format(*colour) for colour in colours(Shade("strength", level)))
+            chart_cells.append(
+                ChartCell(label(first.text, 44), method, cell.text, background, text_color, is_best=cell.is_best)
+            )
     metrics = [label(row[0].text, 44) for row in rows_with_values]
     return cell_chart(chart_cells, metrics, methods, (width, _STEP * len(metrics) + 90), angle=-35, font_size=11)
 

@@ -105,10 +105,13 @@ def _square(study: StudyAnalysis, width: int) -> Any:
         for row, column, sign in ((pair.better, pair.worse, 1.0), (pair.worse, pair.better, -1.0)):
             if row not in names or column not in names:
                 continue
-            claim, ground = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
-            verdict, ground, ink = (claim, ground, PAGE) if pair.is_sure else ("cannot be distinguished", LINE, INK)
-            written = study.format.signed(sign * pair.difference)
-            tooltip = f"{label(row)} against {label(column)}: {written}, {verdict}"
-            cells.append(ChartCell(rows[names.index(row)], columns[names.index(column)], written, ground, ink, tooltip))
+            claim, background = ("surely better", BLUE) if sign > 0 else ("surely worse", ORANGE)
+            verdict, background, text_color = (
+                (claim, background, PAGE) if pair.is_sure else ("cannot be distinguished", LINE, INK)
+            )
+            difference = study.format.signed(sign * pair.difference)
+            tooltip = f"{label(row)} against {label(column)}: {difference}, {verdict}"
+            position = rows[names.index(row)], columns[names.index(column)]
+            cells.append(ChartCell(*position, difference, background, text_color, tooltip))
     size = (width if is_narrow else min(width, 230 + 76 * len(names)), 38 * len(names) + 40)
     return cell_chart(cells, rows, columns, size, font_size=10 if is_narrow and len(names) > 4 else 12)
