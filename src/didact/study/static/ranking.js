@@ -8,13 +8,13 @@
   const select = (code) => slots.get(code).querySelector("select");
   const isGrid = list.classList.contains("grid");
   const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
-  const words = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+  const ordinalWords = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
   const ordinal = (rank) => rank + (/1[123]$/.test(rank) ? "th" : ["th", "st", "nd", "rd"][rank % 10] || "th");
 
   // An order is a list of groups of equal cards, best first: [["a"], ["b", "c"], ["d"]]. These functions return a new one.
-  const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+  const same = (first, second) => JSON.stringify(first) === JSON.stringify(second);
   const groupOf = (order, code) => order.findIndex((group) => group.includes(code));
-  const without = (order, code) => order.map((group) => group.filter((one) => one !== code)).filter((group) => group.length);
+  const without = (order, code) => order.map((group) => group.filter((other) => other !== code)).filter((group) => group.length);
   const rankOf = (order, code) => 1 + order.slice(0, groupOf(order, code)).flat().length;
 
   const spliced = (list, at, cut, ...more) => [...list.slice(0, at), ...more, ...list.slice(at + cut)];
@@ -26,14 +26,14 @@
     if (order[at].length > 1) return spliced(rest, step < 0 ? at : at + 1, 0, [code]);
     return at + step < 0 || at + step >= order.length ? order : spliced(rest, at + step, 0, [code]);
   };
-  // Move a card to the position `place` among all cards. Between equal cards it becomes one of them.
-  const placed = (order, code, place) => {
+  // Move a card to a position among all cards. Between equal cards it becomes one of them.
+  const placed = (order, code, position) => {
     const rest = without(order, code);
-    let seen = 0;
+    let passed = 0;
     for (const [at, group] of rest.entries()) {
-      if (place === seen) return spliced(rest, at, 0, [code]);
-      if (place < seen + group.length) return spliced(rest, at, 1, spliced(group, place - seen, 0, code));
-      seen += group.length;
+      if (position === passed) return spliced(rest, at, 0, [code]);
+      if (position < passed + group.length) return spliced(rest, at, 1, spliced(group, position - passed, 0, code));
+      passed += group.length;
     }
     return [...rest, [code]];
   };
@@ -46,20 +46,20 @@
   };
 
   // The buttons of each card, besides its select.
-  const make = (kind, inside, does) => {
+  const make = (kind, inside, onClick) => {
     const button = document.createElement("button");
     button.type = "button";
     button.className = kind;
     button.append(...inside);
-    if (does) button.addEventListener("click", does);
+    if (onClick) button.addEventListener("click", onClick);
     return button;
   };
   const span = (kind, text, isHidden = false) => {
-    const found = document.createElement("span");
-    found.className = kind;
-    found.textContent = text;
-    if (isHidden) found.setAttribute("aria-hidden", "true");
-    return found;
+    const element = document.createElement("span");
+    element.className = kind;
+    element.textContent = text;
+    if (isHidden) element.setAttribute("aria-hidden", "true");
+    return element;
   };
   for (const [code, slot] of slots) {
     const name = span("letter", letter(code));
@@ -126,14 +126,14 @@
     });
   };
 
-  const said = document.querySelector("#said");
-  const tell = (code) => {
-    const others = order[groupOf(order, code)].filter((one) => one !== code).map(letter);
+  const status = document.querySelector("#said");
+  const announce = (code) => {
+    const others = order[groupOf(order, code)].filter((other) => other !== code).map(letter);
     const rank = rankOf(order, code);
-    said.textContent = `${letter(code)} is now ${words[rank - 1] || ordinal(rank)}${others.length ? `, equal to ${others.join(" and ")}` : ""}`;
+    status.textContent = `${letter(code)} is now ${ordinalWords[rank - 1] || ordinal(rank)}${others.length ? `, equal to ${others.join(" and ")}` : ""}`;
   };
-  const settled = (code) => {
-    tell(code);
+  const announceAndStore = (code) => {
+    announce(code);
     select(code).dispatchEvent(new Event("change", { bubbles: true }));
   };
   const change = (next, code) => {
@@ -141,7 +141,7 @@
     order = next;
     show(code);
     slots.get(code).scrollIntoView({ block: "nearest" });
-    settled(code);
+    announceAndStore(code);
   };
 
   // Dragging: by the handle with any pointer, by the whole card with a mouse.
@@ -180,19 +180,19 @@
     const edge = 70;
     const beyond = Math.min(0, drag.y - edge) + Math.max(0, drag.y - innerHeight + edge);
     if (beyond) scrollBy({ top: Math.max(-18, Math.min(18, beyond / 3)), behavior: "instant" });
-    place();
+    moveCard();
     requestAnimationFrame(follow);
   };
-  const place = () => {
+  const moveCard = () => {
     const { slot, code } = drag;
     const box = list.getBoundingClientRect();
     const within = (value, room) => Math.max(-30, Math.min(room + 30, value)); // further out, the page would grow without end
     const left = isGrid ? within(drag.x - drag.byX - box.left, list.offsetWidth - slot.offsetWidth) : 0;
     const top = within(drag.y - drag.byY - box.top, list.offsetHeight - slot.offsetHeight);
-    const far = (one) => Math.hypot(one.offsetLeft + one.offsetWidth / 2 - left - slot.offsetWidth / 2,
-      one.offsetTop + one.offsetHeight / 2 - top - slot.offsetHeight / 2);
-    const flat = order.flat().map((one) => slots.get(one));
-    const at = flat.reduce((best, one, here) => (far(one) < far(flat[best]) ? here : best), flat.indexOf(slot));
+    const distance = (other) => Math.hypot(other.offsetLeft + other.offsetWidth / 2 - left - slot.offsetWidth / 2,
+      other.offsetTop + other.offsetHeight / 2 - top - slot.offsetHeight / 2);
+    const flat = order.flat().map((other) => slots.get(other));
+    const at = flat.reduce((best, other, index) => (distance(other) < distance(flat[best]) ? index : best), flat.indexOf(slot));
     if (flat[at] !== slot) {
       order = at === drag.from ? drag.start : placed(drag.start, code, at);
       show(code);
@@ -201,7 +201,7 @@
   };
   const drop = (isMeant) => {
     const { slot, code, start, isOn } = drag;
-    if (isOn && isMeant) place();
+    if (isOn && isMeant) moveCard();
     drag = null;
     if (!isOn) return;
     slot.style.transform = "";
@@ -210,7 +210,7 @@
     if (!isMeant) order = start;
     show(code);
     slot.scrollIntoView({ block: "nearest" });
-    if (!same(order, start)) settled(code);
+    if (!same(order, start)) announceAndStore(code);
   };
 
   show();

@@ -10,13 +10,13 @@
   }
 
   // Long explanations scroll within their cards, all together, so that the same words stay side by side.
-  const maps = [...document.querySelectorAll(".cards .map")].filter((map) => map.scrollHeight > map.clientHeight + 2);
-  for (const map of maps) {
-    map.tabIndex = 0;
-    map.setAttribute("role", "group");
-    map.setAttribute("aria-label", `Explanation ${map.closest(".slot").querySelector(".letter").textContent}`);
-    map.addEventListener("scroll", () => maps.forEach((other) => {
-      if (Math.abs(other.scrollTop - map.scrollTop) > 1) other.scrollTop = map.scrollTop;
+  const explanations = [...document.querySelectorAll(".cards .map")].filter((explanation) => explanation.scrollHeight > explanation.clientHeight + 2);
+  for (const explanation of explanations) {
+    explanation.tabIndex = 0;
+    explanation.setAttribute("role", "group");
+    explanation.setAttribute("aria-label", `Explanation ${explanation.closest(".slot").querySelector(".letter").textContent}`);
+    explanation.addEventListener("scroll", () => explanations.forEach((other) => {
+      if (Math.abs(other.scrollTop - explanation.scrollTop) > 1) other.scrollTop = explanation.scrollTop;
     }), { passive: true });
   }
 
@@ -30,9 +30,9 @@
 
   // The draft of this page and person (a form token belongs to one person) in this tab.
   const key = `didact ${form.elements.csrf.value} ${location.pathname}`;
-  const shelf = (does) => { try { return does(sessionStorage); } catch { return null; } };
+  const withStorage = (action) => { try { return action(sessionStorage); } catch { return null; } };
   const isAnswer = (name) => !["csrf", "seconds", "touched"].includes(name);
-  const draft = JSON.parse(shelf((store) => store.getItem(key)) || "null");
+  const draft = JSON.parse(withStorage((store) => store.getItem(key)) || "null");
   let isSaved = false;
   let isAsked = false;
 
@@ -43,7 +43,7 @@
     }
     touched.value = draft.touched;
   }
-  const keep = () => isSaved || shelf((store) => store.setItem(key, JSON.stringify({
+  const saveDraft = () => isSaved || withStorage((store) => store.setItem(key, JSON.stringify({
     values: [...new FormData(form)].filter(([name]) => isAnswer(name)), touched: touched.value, spent: spent(),
   })));
 
@@ -54,15 +54,15 @@
   document.addEventListener("visibilitychange", () => {
     before = spent();
     since = document.hidden ? null : performance.now();
-    if (document.hidden && touched.value) keep();
+    if (document.hidden && touched.value) saveDraft();
   });
-  addEventListener("pagehide", keep);
+  addEventListener("pagehide", saveDraft);
 
   form.addEventListener("change", (event) => {
     if (!isAnswer(event.target.name || "") || event.target.matches("[data-keys], [type=range]")) return;
     touched.value = "1";
     say("");
-    keep();
+    saveDraft();
   });
   addEventListener("beforeunload", (event) => {
     if (!isSaved && touched.value) event.preventDefault();
@@ -74,9 +74,9 @@
   let tries = 0;
   let timer = null;
   let isSending = false;
-  const hold = (isHeld) => { button.disabled = isHeld; body.inert = isHeld; if (!isHeld) retry.hidden = true; };
+  const setLocked = (isLocked) => { button.disabled = isLocked; body.inert = isLocked; if (!isLocked) retry.hidden = true; };
 
-  const later = (why) => {
+  const retryLater = (why) => {
     const wait = Math.min(30, 2 ** tries++);
     say(`Not saved yet: ${why}. Trying again in ${wait} ${wait === 1 ? "second" : "seconds"} …`);
     retry.hidden = false;
@@ -84,13 +84,13 @@
     timer = setTimeout(send, 1000 * wait);
   };
   const refused = (text) => {
-    hold(false);
+    setLocked(false);
     say(`Not saved: ${text}`);
     button.focus();
   };
-  const goOn = (next) => {
+  const proceed = (next) => {
     isSaved = true;
-    shelf((store) => store.removeItem(key));
+    withStorage((store) => store.removeItem(key));
     say("");
     const url = new URL(next || location.href, location.href);
     location.assign(url.origin === location.origin ? url : location.href);
@@ -100,7 +100,7 @@
     if (isSending || isSaved) return;
     clearTimeout(timer);
     isSending = true;
-    hold(true);
+    setLocked(true);
     seconds.value = Math.min(spent(), 86400).toFixed(1); // a page can stay open for days
     const stop = new AbortController();
     const limit = setTimeout(() => stop.abort(), 20000);
@@ -109,13 +109,13 @@
         method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)),
         credentials: "same-origin", cache: "no-store", signal: stop.signal,
       });
-      const found = await answer.json().catch(() => ({}));
-      if ((answer.ok && found.next) || answer.status === 409) goOn(found.next);
-      else if (answer.ok) later("something other than the study has answered"); // such as the login page of a hotel network
-      else if (answer.status === 429 || answer.status >= 500) later("the server is busy");
-      else refused(found.detail || "the server did not take the answer. Reload the page and try again.");
+      const result = await answer.json().catch(() => ({}));
+      if ((answer.ok && result.next) || answer.status === 409) proceed(result.next);
+      else if (answer.ok) retryLater("something other than the study has answered"); // such as the login page of a hotel network
+      else if (answer.status === 429 || answer.status >= 500) retryLater("the server is busy");
+      else refused(result.detail || "the server did not take the answer. Reload the page and try again.");
     } catch {
-      later("no connection");
+      retryLater("no connection");
     } finally {
       clearTimeout(limit);
       isSending = false;
@@ -140,12 +140,12 @@
   const radios = [...form.querySelectorAll("[type=radio]")];
   const keys = form.querySelector("[data-keys]");
   if (!keys) return;
-  keys.checked = shelf((store) => store.getItem("didact keys")) !== "off";
-  keys.addEventListener("change", () => shelf((store) => store.setItem("didact keys", keys.checked ? "on" : "off")));
+  keys.checked = withStorage((store) => store.getItem("didact keys")) !== "off";
+  keys.addEventListener("change", () => withStorage((store) => store.setItem("didact keys", keys.checked ? "on" : "off")));
   document.addEventListener("keydown", (event) => {
     if (!keys.checked || body.inert || event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
     if (/^[1-9]$/.test(event.key)) {
-      const radio = radios.find((one) => one.value === event.key && one.name === "rating")
+      const radio = radios.find((choice) => choice.value === event.key && choice.name === "rating")
         || (radios[0]?.name === "rating" ? null : radios[event.key - 1]);
       if (!radio) return;
       radio.checked = true;
