@@ -90,8 +90,8 @@ def apply_theme(chart: Any, width: int, height: int | None = None) -> Any:
 def inline(svg: str, name: str, alt: str) -> Markup:
     """An SVG for the page: colours as CSS classes, ids prefixed by `name`, only known elements.
 
-    The `description` of a mark becomes its tooltip. The result is safe as `Markup`, because the XML writer escapes all
-    text and unknown elements are removed.
+    The `description` of a mark becomes its tooltip. Markup: the XML writer escapes all text, and unknown elements are
+    removed.
     """
     root = ElementTree.fromstring(svg)
     _clean(root, re.sub(r"\W+", "-", name))
