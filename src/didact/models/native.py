@@ -158,7 +158,7 @@ def build_native(config: Mapping[str, Any], vectors: Tensor | None = None) -> Na
     if isinstance(words, FrozenWordEmbeddings) and words.hash != config.get("table"):
         raise RecordError(
             f"A {model.architecture!r} was trained with the word embeddings of {words.base!r} (hash "
-            f"{config.get('table')}), which have changed since (now {words.hash}). Restore that base, or train the "
+            f"{config.get('table')}), which have changed since (now {words.hash}). Restore the base, or train the "
             "model again."
         )
     return model
