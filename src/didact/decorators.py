@@ -24,12 +24,32 @@ NEEDS: Final = ("nothing", "rationales", "predictions", "gradients", "attention"
 
 
 def explainer(name: str, *, kind: str, needs: str, **metadata: str) -> Callable[[T], T]:
-    """Register an explainer: a function `(teacher, batch, target) -> scores` or a subclass of `Explainer`.
+    """Give a name to a function `(teacher, batch, target) -> scores`, or to a class that derives from `Explainer`.
 
-    `kind` is the kind of the scores (signed, magnitude, distribution or binary); `needs` is what the teacher must
-    provide (nothing, rationales, predictions, gradients or attention). Keyword-only arguments of the function or class
-    are the options of the method. `metadata` may be `cost`, `paper`, `ours` and `about`; `about` defaults to the first
-    line of the docstring.
+    The name is known in processes that imported the module. Options are the keyword-only arguments.
+
+    Args:
+        name: The name. didact's own names cannot be replaced.
+        kind: What scores mean: signed, magnitude, distribution or binary.
+        needs: What the teacher must have: nothing, rationales, predictions, gradients or attention.
+        **facts: `cost`, `paper`, `ours` and `about`, for lists of methods. `about` defaults to the docstring.
+
+    Examples:
+        ```python
+        import torch
+
+
+        @didact.explainer("my_gradient", kind="signed", needs="gradients")
+        def my_gradient(teacher, batch, target):
+            embeddings = teacher.embed(batch).detach().requires_grad_()
+            output = target.of(teacher.run(embeddings, batch).logits)
+            (gradient,) = torch.autograd.grad(output.sum(), embeddings)
+            return (embeddings * gradient).sum(-1)
+
+
+        teacher = didact.load_teacher("runs/demo/teacher")
+        didact.explain(teacher, ["a good film"], "my_gradient").show()
+        ```
     """
     for argument, value, choices in (("kind", kind, KINDS), ("needs", needs, NEEDS)):
         if value not in choices:
@@ -47,11 +67,32 @@ def metric(
     paper: str = "your own",
     **metadata: Any,
 ) -> Callable[[T], T]:
-    """Register a metric: a function `(explained, row) -> number`, or a class with such a `__call__`.
+    """Give a name to a function `(explained, row) -> number`, or to a class of such callables.
 
-    Keyword-only arguments of the class are the options of the metric. `better` is "higher" or "lower", `bounds` clips
-    the interval, `measures` is faithfulness, plausibility or stability, and `needs` may contain teacher, rationale and
-    encoder. `metadata` may be `summary` and `version`.
+    Args:
+        name: The name. didact's own names cannot be replaced.
+        better: higher or lower.
+        bounds: The smallest and the largest value. They clip the interval.
+        measures: faithfulness, plausibility or stability.
+        needs: What the metric needs: any of teacher, rationale, encoder.
+        paper: The source.
+        **facts: `summary` and `version`.
+
+    Examples:
+        ```python
+        import numpy as np
+
+
+        @didact.metric("largest_share", better="higher", bounds=(0, 1))
+        def largest_share(explained, row):
+            sizes = np.abs(explained.scores)
+            return sizes.max() / sizes.sum()
+
+
+        teacher = didact.load_teacher("runs/demo/teacher")
+        maps = didact.explain(teacher, ["a good film", "a bad plot"], "gradient_norm")
+        print(didact.evaluate(maps, teacher, metrics=["largest_share"]))
+        ```
     """
     if better not in ("higher", "lower"):
         raise OptionError(f"Is a higher or a lower {name} better? Pass better='higher' or better='lower'.")
@@ -62,17 +103,52 @@ def metric(
 
 
 def strategy(name: str, **metadata: str) -> Callable[[T], T]:
-    """Register a subclass of `Strategy`. Students with it are written `same/name(option=value)`.
+    """Give a name to a class that derives from `Strategy`: how students use explanations.
 
-    `metadata` may be `needs` (what the student must provide: nothing, attention or states), `about` and `paper`.
+    Args:
+        name: The name, as in `students=["same/name(option=value)"]`.
+        **facts: `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
+
+    Examples:
+        ```python
+        from didact.students.strategy import Strategy
+
+
+        @didact.strategy("match", needs="attention", about="pulls attention towards the explanation")
+        class Match(Strategy):
+            listen = ("reading",)
+
+            def forward(self, trace, batch, lesson):
+                attention = trace.reading[:, -1].exp().mean(1)
+                return (attention - lesson.mass).square().sum(-1)
+        ```
     """
     return _registering(STRATEGIES, name, metadata)
 
 
 def student(name: str, *, tasks: Sequence[str] | None = None, **metadata: str) -> Callable[[T], T]:
-    """Register an architecture, a subclass of `NativeModel`. Students of it are written `name(width=64)`.
+    """Give a name to an architecture, a class that derives from `NativeModel`.
 
-    `tasks` are the tasks it supports, by default classification, pair and regression. `metadata` may be `about`.
+    Args:
+        name: The name, as in `students=["name(width=64)/attention"]`.
+        tasks: The tasks that it can do: classification, pair, regression.
+        **facts: `about`.
+
+    Examples:
+        ```python
+        import torch
+        from didact.models.pool import PoolModel
+
+
+        @didact.student("my_gru", about="a GRU over the words, pooled by attention")
+        class MyGru(PoolModel):
+            def _layers(self):
+                width = self.options["width"]
+                return torch.nn.ModuleList([torch.nn.GRU(width, width, batch_first=True)])
+
+            def _states(self, embeddings, parts):
+                return [embeddings, self.layers[0](embeddings)[0]]
+        ```
     """
 
     def decorate(cls: T) -> T:

@@ -45,28 +45,35 @@ def compare(
 ) -> Comparison:
     """Rank explanation methods by how much they help students predict the teacher.
 
-    Args:
-        teacher: the model to explain: an object, a folder or a hub name.
-        data: a data set, or the name of one.
-        explainers: names with options, explainers, callables, explanations, or files of explanations. The controls
-            none, random, trivial and (if the data have rationales) human are added.
-        students: names with options, strategies, architectures, or pairs (architecture, strategy).
-        config: all options as one object, also accepted as `compare(config)`. Arguments override it.
-        **fields: fields of `CompareConfig`. `plan` names a TOML file of them; arguments override the file.
+    Students learn to predict the teacher, with and without explanations, and are tested on rows without any. The
+    controls none, random, trivial and, where all rows have rationales, human are always in the table.
 
-    With `out`, a folder or a URL such as s3://bucket/run, every cell is stored, and the same call resumes a stopped
-    run. A run at a URL works in the local folder `cache` (docs/scale.md). `workers` processes train students (default:
-    one per core; 0 trains in this process). `engine="ray"` uses the Ray cluster at `address`, or starts one for the
-    run; `gpus` is the share of a GPU per student there. If the teacher is a function, resuming asks it again for
-    `recheck` stored answers (8).
+    Args:
+        teacher: A teacher, a folder, a hub name, or `"human"`.
+        data: A data set, its name, or a file.
+        explainers: Names with options, explainers, callables, explanations, or files of explanations. Default: some
+            that suit the teacher.
+        students: Names with options (`"same/attention"`), strategies, architectures, or pairs (architecture, strategy).
+            Default: one that suits the teacher.
+        config: A `CompareConfig` with all options. Arguments given here win over it.
+        **fields: The fields of `CompareConfig` (docs/reference/config.md). With `out`, a folder or a URL such as
+            s3://bucket/run, finished cells are kept and the same call resumes a stopped run. `workers` processes train
+            the students (default: one per core; 0: this process); `engine="ray"` uses a cluster. `budget="20m"` fits
+            the plan to a time limit. `plan` names a TOML file with the same fields.
 
     Returns:
-        The table of gains with its intervals, and everything it was computed from.
+        A `Comparison`: the table with intervals, every paired contrast, and notes.
 
     Raises:
-        PlanError: the options have faults; lists all of them, before anything is computed.
-        OptionError: an option is invalid here, or a function answers otherwise than it did before.
-        RecordError: a file could not be read or written.
+        PlanError: Options are wrong. The message lists all faults at once, before anything is loaded.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        result = didact.compare(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0)
+        print(result.table())
+        ```
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
     if plan.out is not None:
@@ -91,11 +98,29 @@ def forecast(
     config: CompareConfig | None = None,
     **fields: Unpack[CompareFields],
 ) -> Forecast:
-    """Estimate what `compare` would take with the same arguments: training runs, those already done, and time.
+    """Estimate how long `compare` takes with the same arguments.
 
-    Loads teacher and data and checks the plan as `compare` does; then every method explains a batch and every kind of
-    student trains for one epoch. Nothing is stored. Results that `out` already holds cost no time; a run at a URL is
-    fetched into `cache`. docs/scale.md reports the accuracy of the estimates.
+    The teacher and the data are loaded and the plan is checked. Then every method explains one batch and every kind of
+    student trains for one epoch. Nothing is stored. Cells that `out` holds already take no time. docs/scale.md says how
+    close the estimate is.
+
+    Args:
+        teacher: As for `compare`.
+        data: As for `compare`.
+        explainers: As for `compare`.
+        students: As for `compare`.
+        config: As for `compare`.
+        **fields: As for `compare`.
+
+    Returns:
+        A `Forecast`: the number of runs, those that are finished, and the seconds that are left.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        print(didact.forecast(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0).table())
+        ```
     """
     plan, objects = _request(teacher, data, explainers, students, config, fields)
     # Without `out`, nothing is stored, as in `compare`.

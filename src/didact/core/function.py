@@ -18,12 +18,33 @@ from didact.errors import OptionError, ShapeError, UnsupportedError
 
 
 class FunctionTeacher(Teacher):
-    """A black box: a function from a list of texts, pairs of texts or images to an array with one row per input.
+    """A black-box teacher made from a function of a list of texts (pairs, images) to an array with one row per input.
 
-    Units are words, or image squares of `patch` pixels (default: an eighth of the height). A removed word is replaced
-    by the text `absent`, a removed square by the mean colour of the image. `output` says what the function returns:
-    `probability`, `logit` or, for tasks without classes, `value`. Every returned array is checked: its shape, that
-    it is finite, and that probabilities sum to 1.
+    Units are words, or squares of an image. didact checks what the function returns on every batch.
+
+    Args:
+        predict: The function.
+        classes: Class names in the order of the columns. Required for tasks with classes.
+        output: probability, logit or value.
+        task: classification, pair, regression or image.
+        absent: The text in the place of a removed word.
+        patch: Width of a square in pixels (default: an eighth of the height). A removed square takes the image's mean
+            colour.
+        name: The name (default: that of the function).
+
+    Examples:
+        ```python
+        import numpy as np
+
+
+        def predict(texts):
+            positive = np.array([0.9 if "good" in text else 0.1 for text in texts])
+            return np.stack([1 - positive, positive], axis=1)
+
+
+        teacher = didact.teacher_from_function(predict, ["negative", "positive"])
+        didact.explain(teacher, ["a good film"], "occlusion").show()
+        ```
     """
 
     def __init__(

@@ -35,16 +35,31 @@ def load_data(
     seed: int = 0,
     **options: Any,
 ) -> Dataset:
-    """Load a data set in splits, by name (`"imdb"`, `"planted/sentiment(cues=2)"`) or from data of your own.
+    """Load a data set by name, from a file or folder, or from a table in memory.
 
-    Data of your own are a path (a file, or a folder with files named after splits), a pandas DataFrame, a
-    `datasets.Dataset` or `DatasetDict`, or a mapping from split names to any of these. `task`, `columns` and `classes`
-    describe them; what you leave out is inferred, listed in `Dataset.notes` and logged.
+    Args:
+        source: A name (`"imdb"`, `"planted/sentiment(cues=2)"`; `didact data list` prints all), a path to a file or to
+            a folder with one file per split, a pandas DataFrame, a `datasets.Dataset` or `DatasetDict`, or a mapping
+            from split names to any of these.
+        task: classification, pair, regression, reading or image. Inferred if missing.
+        columns: The column of each role, as in `{"text": "comment", "label": "verdict"}`. Inferred if missing.
+        classes: Class names in the order of the model's outputs. Inferred if missing.
+        data_dir: Folder with the real data sets. Defaults to the environment variable DIDACT_DATA.
+        seed: Seed of planted data. It never changes how data of your own are split, so a model trained yesterday has
+            not seen today's test rows.
+        **options: Options of a data set that was named, such as `cues=2`.
 
-    `data_dir` is the folder of the real data sets (default: the variable DIDACT_DATA). `seed` generates planted data;
-    splits never depend on it, so a teacher trained earlier has not seen the test rows. `options` are those of a named
-    data set. Raises `DataError` with all faults of the data at once, and `OptionError` for options that do not apply.
-    See docs/data.md.
+    Returns:
+        A `Dataset` with the splits teach, explain, train, dev and test. Its `notes` say what was inferred.
+
+    Raises:
+        DataError: The source cannot be read. The message names the file, the line and the fault.
+
+    Examples:
+        ```python
+        data = didact.load_data("reviews.csv", columns={"text": "comment", "label": "verdict"})
+        print(data, data.notes)
+        ```
     """
     _check_arguments(task, columns, classes, data_dir, seed)
     if isinstance(source, str) and source.partition("(")[0].strip() in DATASETS:

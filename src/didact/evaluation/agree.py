@@ -35,19 +35,35 @@ def agree(
     data: Any = None,
     batch_size: int = 64,
 ) -> Agreement:
-    """Measure how far methods agree about the same rows, for every pair of methods.
+    """Measure how far methods agree about the same rows, for all pairs of methods.
 
-    `explanations` are `Explanations` or files of them; rows are matched by id. Files of other tools are read with
-    `data`: a data set, its name, or rows. `measure` is one of kendall, spearman, pearson, weighted_tau,
-    top_overlap(k=0.1), top_tau(k=0.1), sign, prediction(k=0.3, replace=mask). `by="size"` compares absolute scores,
-    `by="signed"` scores with their signs; `auto` is `size`, except for `sign` and `prediction`. `level="word"` joins
-    the pieces of words first, so that models with different tokenizers can be compared. `prediction` runs the
-    `teacher` that was explained (a teacher, a folder or a hub name) on the units that methods choose, `batch_size`
-    perturbed rows at a time.
+    Methods are compared within a group, and the rows of all groups are pooled. By default a group holds the
+    explanations of one teacher on one task, so the explanations of several seeds can be given at once.
 
-    Methods are compared within a group, and the rows of all groups are pooled. By default, a group has the sets that
-    explain one teacher on one task: pass the explanations of several seeds to pool their rows. `groups` names a group
-    for each set instead; `groups="all"` compares all sets with each other.
+    Args:
+        explanations: Sets of explanations, or files of them. Files of other tools are read onto `data`. Rows are
+            matched by id.
+        measure: kendall, spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign, or
+            prediction(k=0.3, replace=mask).
+        by: `size` compares scores without their signs, `signed` with them. `auto` is `signed` for the measures sign and
+            prediction, and `size` for all others.
+        level: `word` joins the pieces of words first, so that models with different tokenizers can be compared.
+        groups: The group of each set, or `"all"` to compare every set with every other.
+        teacher: The model that was explained; needed for `prediction`, which asks what it predicts from the units that
+            a method ranks first.
+        data: The rows, for files of other tools and for `prediction`.
+        batch_size: Perturbed rows per forward pass, for `prediction`.
+
+    Returns:
+        An `Agreement`. It is no sign of being right: two methods can agree and both be wrong.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        sets = [didact.explain(teacher, data["test"][:10], name) for name in ("gradient_norm", "gradient_input", "lrp")]
+        print(didact.agree(sets).table())
+        ```
     """
     return agreements(
         explanations, [measure], by=by, level=level, groups=groups, teacher=teacher, data=data, batch_size=batch_size

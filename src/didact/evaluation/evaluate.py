@@ -31,22 +31,33 @@ from didact.results.explanations import Explanations
 
 
 def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options: Any) -> Any:
-    """Score explanations with metrics. Returns a data frame with one line per method and metric.
+    """Score explanations by faithfulness, plausibility and stability, with a random explanation beside them.
 
-    Its columns are method, metric, value, low, high, rows, skipped, better, how. `value` is the mean over rows, `low`
-    and `high` are its 95 % interval. `frame.attrs` holds notes, and tests between the methods.
+    Args:
+        explanations: One or several sets of explanations of the same rows, or files of them. Files of other tools are
+            read onto `data`.
+        teacher: The model that was explained. Faithfulness needs it.
+        data: A data set, its name, or rows. Plausibility needs their rationales.
+        **options: `metrics` are names with options (`"comprehensiveness(k=0.2)"`; `didact metrics` prints all) or
+            callables `(explained, row) -> number` with an attribute `better` (higher or lower); by default, all that
+            can be computed. `replace` says what stands in the place of a removed unit: mask, delete, pad or zero.
+            `preset` is eraser or l2e. `level="word"` joins pieces first. `encoder` says which rows are similar: a
+            model, or minilm (default: the teacher). `control=False` leaves out the random explanation, and `seed` draws
+            it. `batch_size` perturbed rows pass through the model at once. `classes` holds the data's class names in
+            the teacher's order, if they differ. `progress` shows a progress bar.
 
-    `explanations` are `Explanations`, files that `save` wrote, files of other tools (read with `data`), or several of
-    these, all of the same rows. Faithfulness runs the `teacher`; plausibility needs rationales in `data` (a data set,
-    its name, or rows). `metrics` are names, with options in brackets: comprehensiveness(k=0.2); `didact metrics` lists
-    them. The default is every metric that can be computed. A metric of your own is any callable (explained, row) ->
-    number with an attribute `better`, higher or lower.
+    Returns:
+        A pandas DataFrame with the columns method, metric, value, low, high, rows, skipped, better and how. `value` is
+        the mean over rows, `low` and `high` its 95 % interval. `frame.attrs` holds notes, and tests between methods.
 
-    Removed units are replaced by the mask token (`replace=mask`), deleted, padded or zeroed (delete, pad, zero);
-    `preset` (eraser, l2e) chooses as that paper does. `level="word"` joins the pieces of words first. `encoder` finds
-    rows with similar meaning: a model or minilm; the teacher by default. Random scores are added as a control unless
-    `control=False`; `seed` decides them. `classes` names the data's classes in the teacher's order where the names
-    differ, for metrics of your own that read labels.
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        maps = didact.explain(teacher, data["test"][:10], "gradient_input")
+        frame = didact.evaluate(maps, teacher, data, metrics=["comprehensiveness", "roc_auc"])
+        print(frame[["method", "metric", "value", "low", "high"]])
+        ```
     """
     return metrics_frame(run_evaluation(explanations, teacher, data, **options))
 

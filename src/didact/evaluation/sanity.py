@@ -61,12 +61,35 @@ def sanity(
     classes: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Sanity:
-    """Check methods, and the metrics that judge them, on the first `rows` of a split.
+    """Run sanity checks: do explanations change with the model, and do metrics resist a label leak?
 
-    An explanation that stays similar while the weights are randomised explains something other than the model.
-    `weights` needs a model. `labels` needs one that can be trained again: same architecture, from its base, for
-    `epochs` (default: as it was trained). `trivial` needs a teacher with classes. By default, `checks` are weights and
-    trivial, if possible. `classes` names the data's classes in the teacher's order, where the names differ.
+    An explanation that stays alike while the weights of the model are randomised explains something other than the
+    model.
+
+    Args:
+        teacher: The model.
+        data: A data set, or its name.
+        methods: Names of methods.
+        checks: `weights` randomises the layers one after another and needs a model. `labels` trains the model again on
+            shuffled labels and needs one that can be trained from its base. `trivial` asks whether a metric prefers a
+            label leak, and needs classes. Default: weights and trivial, as far as the teacher allows.
+        split: The split whose rows are explained.
+        rows: The number of rows, from the start of the split.
+        seed: Seed of random weights, shuffled labels and methods.
+        epochs: Epochs of `labels` (default: those of the model's own training).
+        batch_size: Perturbed rows per forward pass.
+        classes: The data's class names in the teacher's order, if the names differ.
+        progress: Show a progress bar.
+
+    Returns:
+        A `Sanity`, with the lines of each check. `to_pandas()` gives a data frame for each.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        print(didact.sanity(teacher, data, ["gradient_norm", "attention_all"], checks=["weights"], rows=10).to_pandas())
+        ```
     """
     for name in checks or ():
         if name not in CHECKS:

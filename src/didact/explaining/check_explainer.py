@@ -65,13 +65,28 @@ class ExplainerCheck:
 def check_explainer(
     method: str | Explainer | Callable[..., Any], *, raises: bool = True, **options: Any
 ) -> ExplainerCheck:
-    """Check that an explainer, a callable or a named method (with its `options`) keeps the promises of all explainers.
+    """Check that an explainer keeps the promises that all explainers of didact make.
 
-    The explainer explains a few rows of tiny models with random weights: a transformer, a BERT with word pieces, a
-    BiLSTM, and models for pairs, regression and reading. Nothing is downloaded; the check takes seconds. Models that
-    the explainer refuses (`UnsupportedError`) are left out. A function is among the models only if the method is
-    registered with needs="predictions" or needs="nothing". Raises `ContractError` for a broken promise, unless
-    `raises` is False.
+    It explains a few rows of tiny models with random weights: a transformer, a BERT with word pieces, a BiLSTM, and
+    models of pairs, scores and reading. Nothing is downloaded, and it takes seconds. Models that the explainer refuses
+    with `UnsupportedError` are left out. Functions are tried only if the method is registered with
+    `needs="predictions"` or `needs="nothing"`.
+
+    Args:
+        method: An explainer, a callable, or a name.
+        raises: Raise an error if a promise is broken. False returns the result instead.
+        **options: Options of a method that was named.
+
+    Returns:
+        The result. `promises` holds one value per promise, and `print` shows them.
+
+    Raises:
+        ContractError: A promise is broken. It is an `AssertionError`, so one line makes a test.
+
+    Examples:
+        ```python
+        print(didact.check_explainer("gradient_input"))
+        ```
     """
     built = build_explainer(method, **options)
     entry = _entry(built)

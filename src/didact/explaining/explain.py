@@ -47,25 +47,45 @@ def explain(
 ) -> Explanations | ByClass:
     """Explain rows, texts, pairs of texts or images with one method.
 
-    Without a `method`, `didact.explainers.default.default_method` chooses: `lrp` for models on which its scores add up,
-    `integrated_gradients` for other models, `occlusion` for functions. The result's `method` names it.
+    Args:
+        teacher: The model to explain, from `load_teacher`, or any object with `name`, `task`, `classes` and `predict`.
+        data: A text, a list of texts or rows, pairs of texts, images, or a data set. A data set from one file without
+            splits is explained as a whole.
+        method: A name with options (`"lime(samples=200)"`; `didact methods` prints all), an explainer, or a callable
+            `(teacher, batch, target) -> scores`. Default: `lrp` where its scores add up, `integrated_gradients` for
+            other models, `occlusion` for functions. The result's `method` names it.
+        preset: Settings of a paper: pruthi, smat, l2e or neely.
+        background_rows: Rows that `gradient_shap` and `deep_shap` compare with. Default: the explained rows.
+        batch_size: Perturbed rows per forward pass (default: 64).
+        seed: Seed of random draws (default: 0).
+        outputs: The teacher's answers to these rows, if they are known. The teacher is then not asked again.
+        classes: The data's class names in the teacher's order, if the names differ. Gold labels are matched by name.
+        out: Parquet file to save the scores in. A stopped run resumes from it.
+        overwrite: Replace a file in `out` that holds other content: no explanations, or those of another model, method,
+            options or data.
+        progress: Show a progress bar.
+        **options: Options of all methods, and those of this method. Of all methods: `target` (predicted, gold,
+            contrast, a class, or all), `scale` (logit, probability, log_probability), `level` (token, word), `special`
+            (score special tokens, too), `absolute`, `normalise` (raw, softmax, softmax(temperature=0.1), top(k=0.1))
+            and `precision` (single, bfloat16, float16; for methods without gradients). docs/explainers.md lists the
+            others.
 
-    Options that every method shares: `target` (predicted, gold, contrast, or a class), `scale` (logit, probability,
-    log_probability), `level` (token, word), `special` (score special tokens, too), `absolute`, `normalise` (raw,
-    softmax, softmax(temperature=0.1), top(k=0.1)), and `precision` (single, bfloat16, float16: of the model's forward
-    passes, for methods without gradients). All other options belong to the method; docs/explainers.md lists them.
-    `target="all"` explains every class in turn and returns a `ByClass`, a mapping from class to explanations.
+    Returns:
+        `Explanations`, one per row. With `target="all"`, explanations by class (`ByClass`, a mapping).
 
-    `batch_size` (64) is the number of perturbed rows per forward pass, `seed` (0) decides random draws.
-    `background_rows` are the rows that gradient_shap and deep_shap compare with (default: the explained rows).
-    `outputs` are the teacher's answers to the rows, if known; the teacher then need not predict again. Gold labels of a
-    split are matched to the teacher's classes by name; `classes` names the data's classes in the teacher's order where
-    the names differ. A data set from one file without splits is explained as a whole.
+    Raises:
+        UnsupportedError: The teacher does not have what the method needs. The message names methods that work.
 
-    `out` also saves the result as a Parquet file, and a stopped run resumes from it. An existing file that holds no
-    explanations, or those of another model, method, options or data, is replaced only with `overwrite`.
+    Warns:
+        ExplanationWarning: The scores of a method that promises completeness miss the output by more than 5 % in the
+            median of the rows. The message names a remedy.
 
-    Warns (`ExplanationWarning`) if scores that should add up are off by more than 5 % in the median of the rows.
+    Examples:
+        ```python
+        teacher = didact.load_teacher("runs/demo/teacher")
+        maps = didact.explain(teacher, ["a good film", "a bad plot"], "gradient_input")
+        maps.show()
+        ```
     """
     teacher = as_teacher(teacher)
     rows = rows_for(teacher, data)

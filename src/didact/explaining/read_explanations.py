@@ -40,17 +40,38 @@ def read_explanations(
     task: str | None = None,
     teacher: Predictor | None = None,
 ) -> Explanations:
-    """Read explanations from a file or an object of another tool. `data` are the rows, texts or data set they explain.
+    """Read explanations that another tool made, from a file or from its objects.
 
-    `format` (eraser, inseq, jsonl, arrays, shap, captum) is detected if possible. `method` names the explanations,
-    `kind` says what scores mean (default: signed if any is negative, else magnitude; marks are binary). `target`
-    chooses a class of shap or a step of inseq; for other formats it names what was explained. `tokens` are lists of
-    tokens, or a JSON file of them. A class number is an output of the `teacher` that was explained, and gets the
-    teacher's name for it; without a teacher, the name in the data set. If the source does not say what it explains,
-    the target is the teacher's prediction, or unknown without a teacher.
+    Rows are matched by id; without ids by order, if all rows are there. Tokens are placed by their characters. A token
+    that cannot be placed is refused with file, row and reason.
 
-    Rows are matched by id, or by order if the source has no ids and contains all rows. Tokens are placed by
-    characters. Raises an error with file, row and reason for whatever cannot be placed. See docs/bring-your-own.md.
+    Args:
+        source: A file or an object of the tool.
+        data: The rows, texts or data set that was explained.
+        format: eraser, inseq, jsonl, arrays, shap or captum. Detected if the source allows it.
+        method: The name to give to the method.
+        kind: What scores mean: signed, magnitude, distribution or binary. Default: binary for marks, signed if any
+            score is negative, else magnitude.
+        target: The class of shap values or the step of inseq to read. For other formats, the name of what was
+            explained.
+        tokens: Lists of tokens, or a JSON file of them, for formats without tokens.
+        task: The task of the data, if it is not known.
+        teacher: The model that was explained. It names a class that is given by number, and predicts the target where
+            the source does not name one. Without it, classes are named as in the data.
+
+    Returns:
+        `Explanations`, as from `explain`.
+
+    Examples:
+        ```python
+        import json
+        from pathlib import Path
+
+        line = {"tokens": ["a", "good", "film"], "attributions": [0.0, 0.9, 0.1]}
+        Path("scores.jsonl").write_text(json.dumps(line))
+        maps = didact.read_explanations("scores.jsonl", ["a good film"], format="jsonl", method="mine")
+        print(maps.top(1))
+        ```
     """
     explanations = _read_source(
         source, data, format=format, method=method, kind=kind, target=target, tokens=tokens, task=task, teacher=teacher

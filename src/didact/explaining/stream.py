@@ -88,23 +88,35 @@ def explain_stream(
     seed: int | None = None,
     **options: Any,
 ) -> StreamResult:
-    """Explain rows as they are read, and write them to one Parquet file in order. Memory does not grow with the rows.
+    """Explain rows while they are read, and write one Parquet file in their order. Memory does not grow with the rows.
 
-    `data` is a Parquet or JSON-lines file, the `split` (default: "train") of a data set known to didact or on the hub,
-    or any iterable. `columns`, `data_dir` and `notes` are those of `didact.data.stream.stream_rows`; `notes` is called
-    with what was guessed about the data. `rows` limits the number of rows. `total` is the number of rows, to estimate
-    the remaining time where the data do not contain it. `classes` names the data's classes in the teacher's order,
-    where the names differ and gold labels are explained.
+    Args:
+        teacher: As for `explain`; with `workers` a folder or a hub name.
+        data: A Parquet or JSON Lines file, a data set that didact or the hub has (with its `split`), or an iterable of
+            rows.
+        method: As for `explain`; with `workers` a name or a folder.
+        out: The Parquet file to write. `Explanations.load` reads it whole, `Explanations.shards` shard by shard.
+        background_rows: As for `explain`.
+        preset: As for `explain`.
+        batch_size: As for `explain`.
+        seed: As for `explain`.
+        **options: `split`, `columns`, `data_dir` and `notes` say how to read the data
+            (`didact.data.stream.stream_rows`); `notes` is called with what was inferred. `rows` is the number of rows
+            to explain (default: all), `shard` the number of rows stored together (256), `total` the number of rows in
+            the data, for the progress bar. `workers` processes explain (0: this one), each with `threads` threads (1),
+            so the bytes do not depend on the number of processes; `loading` holds keyword arguments of `load_teacher`
+            for them. `classes` and `overwrite` are as for `explain`. All others are options of `explain`.
 
-    `shard` (256) rows are explained and stored together. A stopped run resumes after the last finished shard, with the
-    same `out`. `workers` (0) is the number of worker processes; each builds its own teacher and method, which must then
-    be given by name or folder (`loading` are the arguments of `load_teacher`). Every process computes with `threads`
-    (1) threads, so the result does not depend on the number of workers.
+    Returns:
+        A `StreamResult`: the path, the number of rows and shards, and how many shards an earlier run had finished. A
+        stopped run resumes after its last shard and writes the same bytes.
 
-    An existing file at `out` that holds no explanations, or those of another model, method, options or data, is
-    replaced only with `overwrite`. The data can be compared only at the end; the shards are then kept. Other options
-    are those of `didact.explain`, and so is the default method. Load the file with `Explanations.load`, or shard by
-    shard with `Explanations.shards`. Warns like `didact.explain` if scores do not add up.
+    Examples:
+        ```python
+        teacher = didact.load_teacher("runs/demo/teacher")
+        written = didact.explain_stream(teacher, "reviews.jsonl", "gradient_norm", out="scores.parquet")
+        print(written.rows, didact.Explanations.load(written.path).top(1)[0])
+        ```
     """
     names = [field.name for field in fields(StreamOptions) if field.name in options]
     stream = StreamOptions(**{name: options.pop(name) for name in names})

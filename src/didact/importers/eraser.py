@@ -161,12 +161,23 @@ def write_eraser(
     k: float | None = None,
     probabilities: Float[np.ndarray, "row class"] | None = None,
 ) -> None:
-    """Write explanations as ERASER predictions: soft scores, or hard marks for kind 'binary'.
+    """Write explanations as ERASER predictions: soft scores, or hard marks for the kind `binary`.
 
-    Units become whitespace tokens, as `maps.words()` joins pieces of words. With `k` (a number of tokens, or a
-    fraction) the top tokens are also marked. The ERASER format accepts a class only together with the probabilities of
-    all classes, so both are written only if `probabilities` are passed. Raises `OptionError` for explanations of
-    images, and `ShapeError` if `probabilities` do not fit the rows and classes.
+    Args:
+        maps: The explanations. Units are joined to white-space tokens, as `maps.words()` joins pieces.
+        path: The JSON Lines file to write.
+        k: Also mark the best tokens: a number of tokens, or a fraction of them.
+        probabilities: The model's probabilities. ERASER wants a class only together with them, so both are written only
+            if this is given.
+
+    Examples:
+        ```python
+        from didact import write_eraser
+
+        teacher = didact.load_teacher("runs/demo/teacher")
+        maps = didact.explain(teacher, ["a good film"], "gradient_norm")
+        write_eraser(maps, "eraser.jsonl", k=1)
+        ```
     """
     if maps.is_image:
         raise OptionError("The ERASER format is for texts; these explanations are of images.")

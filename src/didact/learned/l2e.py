@@ -80,21 +80,45 @@ def learn_l2e(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> L2E:
-    """Distil an explainer into a network that explains in one pass (L2E; Situ et al. 2021).
+    """Distil a slow explainer into a network that explains in one pass (L2E; Situ et al. 2021).
 
-    It learns from the explanations of `size` rows (default: all) of the split `explain` (otherwise of `train`). A share
-    `dev_share` of them is held out to choose the epoch. `imitate` is a method, several methods, the folder of a learned
-    explainer, or existing explanations (a set or a .parquet file). Several are combined by their mean ranks
-    (`combine=ranks`) or get one output each (`combine=heads`). `formulation` is labelling, ranking or regression;
-    `preset=paper` trains like the paper's code. `options` are those of the network (docs/l2e.md). `initialisations`
-    networks are trained from different weights, and the one with the lowest loss on held-out rows is returned. With
-    `out`, the explainer is saved there, and explanations computed before a stop are reused. Its `learned["metrics"]`
-    has the results of every network, their mean, and the cost. `classes` names the data's classes in the teacher's
-    order, if names differ and gold labels are explained.
+    The network learns from explanations of rows of the split `explain`, or of `train` if the data lack it. A share of
+    them is held out and chooses the epoch. Several networks start from different weights, and the one with the smallest
+    error on the held-out rows is kept.
+
+    Args:
+        teacher: The model.
+        data: A data set, or its name.
+        imitate: A method, a learned explainer's folder, explanations (a set, or a Parquet file), or several of these.
+        formulation: labelling, ranking or regression.
+        combine: How several explainers are imitated: by their mean `ranks`, or side by side (`heads`).
+        preset: `paper` trains as the paper's code does.
+        size: Number of rows to learn from (default: all).
+        dev_share: Share of rows that is held out.
+        initialisations: Number of networks.
+        seed: Seed of rows and first weights.
+        training: Options of training, such as `{"epochs": 20}`.
+        out: Folder to save the explainer in. Explanations made before a stop are used again.
+        overwrite: Replace an explainer in `out`.
+        progress: Show a progress bar.
+        trust_remote_code: Run code that comes with a model.
+        classes: The data's class names in the teacher's order, if names differ and gold labels are explained.
+        **options: Options of the network, such as level, width, layers and positions (docs/l2e.md).
+
+    Returns:
+        The explainer. `explainer.learned["metrics"]` holds the scores of each network and the cost.
 
     Warns:
-        ImitationWarning: Spearman's ρ on held-out rows is below 0.5, or there are fewer than 50 rows. The warning is
-            also added to `learned["notes"]`.
+        ImitationWarning: The network ranks units unlike the explainer it imitates (Spearman's ρ below 0.5 on held-out
+            rows), or it learned from fewer than 50 rows. `explainer.learned["notes"]` says so, too.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        fast = didact.learn_l2e(teacher, data, imitate="gradient_input", initialisations=1, training={"epochs": 2})
+        didact.explain(teacher, ["a good film"], fast).show()
+        ```
     """
     explainer, requested_training = _parse_request(formulation, combine, preset, seed, training, options)
     if initialisations < 1:

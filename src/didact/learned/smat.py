@@ -68,17 +68,40 @@ def learn_smat(
     classes: Sequence[str] | None = None,
     **options: Any,
 ) -> ComponentMix:
-    """Learn the explainer from which students learn most (SMaT; Fernandes et al. 2022).
+    """Learn explanations that teach: SMaT (Fernandes et al. 2022).
 
-    It learns from `size` rows of the split `explain` (otherwise of `train`) with the teacher's answers; the epoch is
-    chosen on `dev`. `family` is attention_mix, gradient_mix or blend. `options` are those of learning (outer, pilot,
-    outer_rate, route, keep …) and of the family (normaliser, temperature, members …); docs/smat.md lists them. With
-    `out`, the explainer is saved there with charts of its weights, and the same call resumes a stopped one. Its
-    `learned["metrics"]` has the results. `classes` names the data's classes in the teacher's order, if names differ and
-    gold labels are explained.
+    A student learns from the explanations, and the explainer learns what helps that student. Whether the result teaches
+    better than its parts is decided by `compare`: put the folder, or `smat`, among its explainers.
 
-    To test whether it teaches better than its components, name its folder, or `smat`, among the explainers of
-    `compare`.
+    Args:
+        teacher: The model.
+        data: A data set, or its name. Learning uses the split `explain`, or `train` if the data lack it; `dev` chooses
+            the epoch.
+        family: What is weighed: attention_mix (heads), gradient_mix (heads), or blend (other methods).
+        student: The student to learn with (default: one that suits the teacher).
+        size: Number of rows to learn from.
+        seed: Seed of rows and first weights.
+        base: Pretrained model that the student starts from.
+        soft: Learn the teacher's probabilities instead of its predicted classes.
+        training: Options of the student's training, such as `{"epochs": 5}`.
+        out: Folder to save the explainer in, with pictures of its weights. A stopped call resumes when it is repeated.
+        overwrite: Replace an explainer in `out`.
+        progress: Show a progress bar.
+        trust_remote_code: Run code that comes with a model.
+        classes: The data's class names in the teacher's order, if names differ and gold labels are explained.
+        **options: Options of learning (outer, pilot, outer_rate, route, keep, …) and of the family (normaliser,
+            temperature, members, …); docs/smat.md lists them.
+
+    Returns:
+        The explainer. `explainer.learned["metrics"]` holds what was measured.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        explainer = didact.learn_smat(teacher, data, size=60, training={"epochs": 2})
+        didact.explain(teacher, ["a good film"], explainer).show()
+        ```
     """
     learner = learner_of({"family": family, **options})
     student = None if student is None else str(as_student_spec(student))

@@ -63,30 +63,38 @@ def train_teacher(
     """Train a model on the split `teach`, choose its epoch on `dev`, and measure it on `test`.
 
     Args:
-        data: A data set, its name, or a file or folder.
-        model: A native spec (`native(layers=2, width=64, heads=4)`), a hub name, a folder, or `minilm`.
-        out: Folder for the model. `load_teacher` opens it, and for Hugging Face models also transformers.
-        overwrite: Whether to replace the folder if didact made it.
-        seed: Decides initial weights, the order of rows and dropout.
-        epochs, batch_size, learning_rate, weight_decay, warmup, clip, patience: As in `didact train`; by default values
-            that suit the kind of model.
-        max_length: Maximum number of tokens, by default the model's.
-        truncate: Whether to truncate longer rows instead of raising an error.
-        device: By default the CPU.
-        precision: Of forward passes: `single`, `bfloat16`, or `float16` on cuda.
-        revision: Branch, tag or commit of a model on the hub.
-        trust_remote_code: Whether to run code that comes with the model.
-        progress: Whether to show a progress bar.
-        rate: The former name of `learning_rate`.
+        data: A `Dataset`, or what `load_data` accepts.
+        model: An architecture of didact (`"native(layers=2, width=64, heads=4)"`), a hub name, a folder, or `"minilm"`.
+        out: Folder to save the model in. Omit it to keep the model in memory.
+        overwrite: Replace a model in `out`.
+        seed: Seed of the first weights and of the order of rows.
+        epochs: Passes over the training rows. This and the following options default to values that suit the model.
+        batch_size: Rows per step.
+        learning_rate: Peak learning rate.
+        weight_decay: Weight decay of AdamW.
+        warmup: Share of the steps in which the learning rate rises.
+        clip: Maximum norm of the gradient.
+        patience: Epochs without progress on `dev` before training stops.
+        max_length: Maximum number of tokens per row.
+        truncate: Cut longer rows. Otherwise they are an error.
+        device: Device to train on.
+        precision: single, bfloat16 or float16.
+        revision: Revision of a model on the hub.
+        trust_remote_code: Run code that comes with the model.
+        progress: Show a progress bar.
+        rate: Former name of `learning_rate`.
 
     Returns:
-        The trained model. Its `record["metrics"]` has the scores on dev and test; on planted data also whether the
-        model is verified, that is, whether it answers from the planted rationale.
+        The model. `model.record["metrics"]` holds what was measured. On planted data it also says whether the model is
+        verified, i.e. whether it answers from the planted rationale. `load_teacher` opens the folder; for Hugging Face
+        models transformers opens it, too.
 
-    Raises:
-        TrainingError: If the loss or a weight becomes NaN or infinite.
-        DataError: If all rows have the same label.
-        OptionError: If an option is invalid.
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.train_teacher(data, "native(layers=2, width=32, heads=4)", progress=False)
+        print(teacher.record["metrics"])
+        ```
     """
     _check_request(out, overwrite=overwrite, seed=seed, rate=rate)
     options: dict[str, Any] = {

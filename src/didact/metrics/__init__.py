@@ -2,8 +2,9 @@
 
 `METRICS` lists them with bounds, direction, needs and paper, and imports a metric on first use. `faithfulness`,
 `plausibility` and `stability` compute them; `ranked` and `probe` have the ranked units and the teacher's answers for
-`faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks these rows. To
-add a metric, write a class in one of these modules, an entry in `METRICS`, a line in docs/metrics.md and a test in
+`faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks these rows.
+
+To add a metric, write a class in one of these modules, an entry in `METRICS`, a line in docs/metrics.md and a test in
 tests/metrics. Other packages add metrics through the entry point group `didact.metrics`.
 """
 

@@ -56,26 +56,34 @@ def load_teacher(
     trust_remote_code: bool = False,
     check: bool = True,
 ) -> Teacher:
-    """Load a teacher.
+    """Load the model to explain: from a folder, a hub name, a live model, a pipeline, or people's labels.
 
     Args:
-        source: A folder, a name on the Hugging Face hub, a live `(model, tokenizer)` pair, a text-classification
-            pipeline of transformers, `human`, or a teacher, which is returned as it is. A live model keeps its mode,
-            device, attention implementation and gradients. Of a compiled model, the original is used.
-        task: Only needed if the model does not say: a classifier of text pairs looks like one of single texts.
-        classes: Names of the outputs, by default those of the model.
-        device: Where to load a model by name. `auto` distributes a Hugging Face model over all devices (accelerate).
-        max_length: Maximum number of tokens, by default the model's.
-        truncate: Whether to truncate longer rows instead of raising an error.
-        revision: Branch, tag or commit on the hub.
-        trust_remote_code: Whether to run code that comes with the model.
-        check: Compare answers, embeddings and attention with those of transformers on two short rows, and refuse a
-            model that would be explained wrongly. False skips this at your own risk.
+        source: A folder, a name on the Hugging Face hub, a pair `(model, tokenizer)`, a transformers pipeline for text
+            classification, `"human"` for the labels of the data, or any object with `name`, `task`, `classes` and
+            `predict`. A live model keeps its mode, device, attention implementation and gradients. A teacher is
+            returned as it is.
+        task: Needed only if the model does not say. A classifier of text pairs looks like one of single texts.
+        classes: Class names in the order of the outputs. Needed only if the model does not say.
+        device: `"cpu"`, `"cuda"`, … or `"auto"`, which spreads a Hugging Face model over all devices (accelerate).
+        max_length: Maximum number of tokens per row. Defaults to the model's own.
+        truncate: Cut longer rows. Otherwise they are an error.
+        revision: Revision of a model on the hub.
+        trust_remote_code: Run code that comes with the model.
+        check: Compare the model's answers, embeddings and attention with transformers' own on two short rows, and
+            refuse a model that would be explained wrongly. False skips this at your own risk.
+
+    Returns:
+        A `Teacher`: a `Model` if gradients are available, else a black box.
 
     Raises:
-        OptionError: If an option does not fit the source.
-        UnknownNameError: If there is no such model.
-        UnsupportedError: If the model is of an unsupported kind, or fails the check.
+        UnsupportedError: didact cannot explain this architecture. The message says why, and what works instead.
+
+    Examples:
+        ```python
+        teacher = didact.load_teacher("runs/demo/teacher")
+        print(teacher.classes, teacher.predict(["a good film"]).probabilities)
+        ```
     """
     if max_length is not None and (not isinstance(max_length, int) or max_length < 1):
         raise OptionError(f"max_length (--max-length) must be an integer >= 1, got {max_length!r}.")

@@ -60,22 +60,28 @@ def report(
     title: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write the HTML report of a run and return its path.
+    """Write the report of a run: one HTML page that holds all it needs.
 
     Args:
-        run: The folder that `didact compare` wrote, the `Comparison` that `didact.compare` returned, or the URL of a
-            remote run. The report of a remote run is also uploaded there, and the returned path is a local copy.
-        path: The file to write (default: `report.html` in the run's folder). Required if the `Comparison` was made
-            without `out`, because its folder is temporary.
-        figures: A folder for every chart as PNG, SVG and PDF, and every table as CSV and LaTeX.
-        studies: Folders of studies with people that `didact study analyze` has analysed. Each becomes a section.
-        title: The title of the page and of the charts in `figures`. By default, charts are titled by student and
-            training size.
-        overwrite: Replace a file at `path` even if didact did not write it.
+        run: The folder that `didact compare` wrote, a `Comparison`, or the URL of a store. For a URL the page is put
+            there, too.
+        path: The page to write. Default: `report.html` in the run's folder. A `Comparison` without a folder needs a
+            path.
+        figures: Folder for every chart as PNG, SVG and PDF, and every table as CSV and LaTeX.
+        studies: Folders of analysed studies with people. Each becomes a section.
+        title: Title of the page and of the charts in `figures`.
+        overwrite: Replace a file at `path` that is not a page of didact.
 
-    Raises:
-        OptionError: `run` is not a run, `path` is missing for a temporary run, or `path` may not be replaced.
-        RecordError: A file of the run or of a study is missing or damaged.
+    Returns:
+        The path of the page. For a URL, the path of the copy on this machine.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        result = didact.compare(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0)
+        print(didact.report(result, "report.html"))
+        ```
     """
     folder = getattr(run, "folder", run)
     if not isinstance(folder, str | Path):

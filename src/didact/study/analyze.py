@@ -81,9 +81,25 @@ def analyze_study(
     leave_out: Sequence[str] = (),
     database: str | None = None,
 ) -> StudyAnalysis:
-    """Analyse the study in `folder`, and write `analysis.json` there for `didact report --study`.
+    """Analyse the answers of a study, and save the analysis as `analysis.json` in its folder.
 
-    See `analyze` for the options. `database` is the SQLAlchemy URL of the answers if they are not in the folder.
+    Args:
+        folder: The folder of the study.
+        replicates: Bootstrap samples of people and items.
+        level: Confidence level of intervals.
+        seed: Seed of the bootstrap.
+        difference: A difference that the study should detect. The analysis says how many people that takes.
+        leave_out: People to leave out. The result says so. By default all are counted.
+        database: SQLAlchemy URL of the answers, if they are not in the folder.
+
+    Returns:
+        A `StudyAnalysis`. `didact.report(run, studies=[folder])` shows it.
+
+    Examples:
+        ```python
+        analysis = didact.analyze_study("runs/study")  # once people have answered
+        print(analysis.headline)
+        ```
     """
     folder = Path(folder)
     design = read_design(folder)

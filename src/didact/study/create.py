@@ -43,22 +43,29 @@ def new_study(
     classes: Sequence[str] | None = None,
     **fields: Unpack[StudyFields],
 ) -> Path:
-    """Write the folder of a study of how people judge explanations, and return its path.
+    """Write the folder of a study in which people judge or use explanations.
 
     Args:
-        explanations: One set per method, for the same rows and answers of one model.
-        data: The data with these rows. Labels are matched to the model's classes by name.
-        classes: The data's classes in the model's order, if the names differ.
-        **fields: The fields of `StudyOptions`; `out` is required. `annotators` is the number of people to invite; in a
-            simulation, that many for each method and for the control `none`. In a simulation, two thirds of the `items`
-            are to learn from (`learn`), and a share `errors` of all items are rows that the model has wrong. `signs`
-            sets whether colours distinguish for from against; by default they do only if every method has signs,
-            because the colours would otherwise reveal the method. `about` is the sentence about the model that
-            participants read, by default its task and classes. `url` is the address of the study, for the links.
+        explanations: One set for each method, all of the same rows.
+        data: The data set that the rows come from.
+        classes: The data's class names in the model's order, if the names differ. Labels are matched by name.
+        **fields: The fields of `StudyOptions` (docs/reference/config.md); `out` is required. `kind` is ranking,
+            simulation or rating. `annotators` people are invited; in a simulation, that many for each method and for
+            the control `none`. Of a simulation's `items`, two thirds are for learning (`learn`), and a share `errors`
+            of all are rows that the model gets wrong. `signs` shows colours for and against only if every method has
+            signs, because colours would reveal the method otherwise. `about` says what the model does (default: its
+            task and classes), and `url` is the address of the study, for the links.
 
-    Raises:
-        OptionError: An option does not fit, or `out` exists.
-        DataError: The explanations do not fit the data or one another.
+    Returns:
+        The folder and what participants will see.
+
+    Examples:
+        ```python
+        data = didact.load_data("planted/sentiment")
+        teacher = didact.load_teacher("runs/demo/teacher")
+        sets = [didact.explain(teacher, data["test"], name) for name in ("gradient_norm", "gradient_input")]
+        didact.new_study(sets, data, kind="ranking", items=4, annotators=2, out="runs/study")
+        ```
     """
     return create_study(explanations, data, StudyOptions.of(fields), classes)
 
