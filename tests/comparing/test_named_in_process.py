@@ -99,7 +99,9 @@ class TestExplainer:
     def test_a_stream_with_workers_is_refused(self, folder, tmp_path):
         didact.explainer("lengths", kind="magnitude", needs="nothing")(lengths)
         rows = [{"text": "a good film"}]
-        with pytest.raises(OptionError, match="Workers do not know 'lengths'.*workers=0, or register it as an entry point"):
+        with pytest.raises(
+            OptionError, match="Workers do not know 'lengths'.*workers=0, or register it as an entry point"
+        ):
             didact.explain_stream(folder, rows, "lengths", out=tmp_path / "a.parquet", workers=1)
 
     @pytest.mark.parametrize(
