@@ -32,7 +32,7 @@ def explainer(name: str, *, kind: str, needs: str, **metadata: str) -> Callable[
         name: The name. didact's own names cannot be replaced.
         kind: What scores mean: signed, magnitude, distribution or binary.
         needs: What the teacher must have: nothing, rationales, predictions, gradients or attention.
-        **facts: `cost`, `paper`, `ours` and `about`, for lists of methods. `about` defaults to the docstring.
+        **metadata: `cost`, `paper`, `ours` and `about`, for lists of methods. `about` defaults to the docstring.
 
     Examples:
         ```python
@@ -76,7 +76,7 @@ def metric(
         measures: faithfulness, plausibility or stability.
         needs: What the metric needs: any of teacher, rationale, encoder.
         paper: The source.
-        **facts: `summary` and `version`.
+        **metadata: `summary` and `version`.
 
     Examples:
         ```python
@@ -107,7 +107,7 @@ def strategy(name: str, **metadata: str) -> Callable[[T], T]:
 
     Args:
         name: The name, as in `students=["same/name(option=value)"]`.
-        **facts: `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
+        **metadata: `needs` (what it asks of a student: nothing, attention, states), `about` and `paper`.
 
     Examples:
         ```python
@@ -132,7 +132,7 @@ def student(name: str, *, tasks: Sequence[str] | None = None, **metadata: str) -
     Args:
         name: The name, as in `students=["name(width=64)/attention"]`.
         tasks: The tasks that it can do: classification, pair, regression.
-        **facts: `about`.
+        **metadata: `about`.
 
     Examples:
         ```python

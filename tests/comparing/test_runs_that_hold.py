@@ -75,7 +75,7 @@ class TestVersions:
         assert len(asked) == 1
         compare(seeds=1, eval_rows=2)
         assert len(asked) == 1, "nothing has changed"
-        monkeypatch.setitem(METRICS._own, "sufficiency", replace(METRICS["sufficiency"], version=7))
+        monkeypatch.setitem(METRICS._builtin, "sufficiency", replace(METRICS["sufficiency"], version=7))
         compare(seeds=1, eval_rows=2)
         assert len(asked) == 2
 

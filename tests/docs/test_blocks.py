@@ -106,7 +106,7 @@ def forget_plugins(*registries):
     """Look for entry points again."""
     for registry in registries:
         registry.__dict__.pop("_entry_points", None)
-        for known in (registry._plugins, registry._named, registry._broken):
+        for known in (registry._plugins, registry._named_objects, registry._broken):
             known.clear()
 
 

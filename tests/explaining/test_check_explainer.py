@@ -226,7 +226,7 @@ def test_our_own_pass_by_name(name):
 def test_a_kind_that_is_not_the_registered_one(monkeypatch):
     from dataclasses import replace
 
-    monkeypatch.setitem(EXPLAINERS._own, "lrp", replace(EXPLAINERS["lrp"], kind="magnitude"))
+    monkeypatch.setitem(EXPLAINERS._builtin, "lrp", replace(EXPLAINERS["lrp"], kind="magnitude"))
     (failed,) = didact.check_explainer("lrp", raises=False).failed
     assert failed.seen == "transformer, classification: Its kind is 'signed', declared is 'magnitude'."
 

@@ -96,7 +96,7 @@ class TestWeightsElsewhere:
         with pytest.raises(UnsupportedError, match="cannot be moved"):
             spread.to("cpu")
         data = didact.load_data("planted/sentiment(teach=10, explain=5, train=10, dev=5, test=6)")
-        with pytest.raises(UnsupportedError, match="twin"):
+        with pytest.raises(UnsupportedError, match="cannot be copied"):
             sanity(spread, data, ["gradient_input"], checks=["weights"], rows=2)
 
 
