@@ -221,13 +221,13 @@ class ModelOptions(Config):
     model: Annotated[Name, Option(Group.MODEL, "MODEL")]
     """Folder or hub name of the model."""
     task: Annotated[Name | None, Option(Group.MODEL, "TASK")] = None
-    """pair for a model that reads two texts."""
+    """Task of the model if it does not say, as in pair (two texts)."""
     max_length: Annotated[Annotated[int, Integer(1, MAX_LENGTH)] | None, Option(Group.MODEL, "N")] = None
     """Maximum tokens the model reads."""
     truncate: Annotated[Switch, Option(Group.MODEL)] = False
     """Cut rows that are too long for the model."""
     device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
-    """cpu, cuda, mps, or auto for all GPUs."""
+    """cpu (default), cuda, mps, or auto for all GPUs."""
     revision: Annotated[Name | None, Option(Group.MODEL, "NAME")] = None
     """Revision of a model on the hub."""
     trust_remote_code: Annotated[Switch, Option(Group.MODEL)] = False
@@ -246,7 +246,7 @@ class DataOptions(Config):
     data: Annotated[Name, Option(Group.DATA, "DATA")]
     """A file, or a name from `didact data list`."""
     columns: Annotated[Columns, Option(Group.DATA, "ROLE=NAME", parse_columns, repeatable=True)] = {}
-    """text=comment,label=verdict (label=none: no labels)."""
+    """By role: text=comment,label=verdict (or label=none)."""
     classes: Annotated[Names, Option(Group.DATA, "NAMES", parse_classes)] = ()
     """The data's class names in model order: bad,good."""
     data_dir: Annotated[Name | None, Option(Group.DATA, "FOLDER")] = None

@@ -66,6 +66,13 @@ def test_one_class_is_nothing_to_learn(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def test_rows_without_labels_are_refused_with_the_remedy(tmp_path):
+    data = load_data(pandas.DataFrame({"text": [f"text {number}" for number in range(40)]}))
+    with pytest.raises(DataError, match="Training needs labels.*--columns label=NAME"):
+        train_teacher(data, TINY, out=tmp_path / "model", epochs=1)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     from safetensors import SafetensorError
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = (
     "didact compare --model my-model --data reviews.csv --columns text=comment \\\n    --budget 20m",
-    "didact compare --model my-model --data sst --explainers lrp,lime --seeds 8 \\\n    --out runs/first",
+    "didact compare --model my-model --data sst --explainers lrp,lime \\\n    --out runs/first",
 )
 
 

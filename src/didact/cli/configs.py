@@ -40,19 +40,20 @@ class ExplainConfig(ExplainingOptions, DataOptions, ModelOptions):
     background: Annotated[Name | None, Option(Group.DATA, "DATA")] = None
     """Background rows of SHAP methods (default: --data)."""
     method: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Names from `didact methods`, or folders of learned explainers (default: lrp, or integrated_gradients)."""
+    """Names from `didact methods`, or folders of learned explainers (default: lrp if its scores add up, else
+    integrated_gradients)."""
     target: Annotated[Name | None, Option(Group.METHOD, "TARGET")] = None
-    """predicted (default), gold, contrast, a class or all."""
+    """Answer to explain: predicted (default), gold, contrast, a class or all."""
     scale: Annotated[Name | None, Option(Group.METHOD, "SCALE")] = None
-    """logit, probability or log_probability."""
+    """logit (default), probability or log_probability."""
     level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
-    """token (default) or word. Tokens are shown joined to words, unless --level token is given."""
+    """token or word (default: score tokens, show words)."""
     special: Annotated[Switch | None, Option(Group.METHOD, flag="--special/--no-special")] = None
-    """Score special tokens too."""
+    """Score special tokens (default: --no-special)."""
     absolute: Annotated[Switch | None, Option(Group.METHOD, flag="--absolute/--signed")] = None
-    """Take absolute scores, or keep their signs."""
+    """Absolute scores, or scores with signs (default: --signed)."""
     normalise: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
-    """raw (default), softmax(temperature=1), top(k=0.1)."""
+    """raw (default), softmax(temperature=1) or top(k=0.1)."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Settings of a paper: pruthi, smat, l2e or neely."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None
@@ -94,17 +95,17 @@ class MetricsConfig(DataOptions, ModelOptions):
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
     """The explained data, for plausibility."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
-    """Split of the data, if ids occur in several."""
+    """Split of the data, if ids occur in several splits."""
     metrics: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
     """Comma-separated names (default: all that apply)."""
     replace: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
-    """Replace units by mask (default), delete, pad, zero."""
+    """Replace units by mask (default), delete, pad or zero."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None
     """Replacement of a paper: eraser (delete), l2e (mask)."""
     level: Annotated[Name | None, Option(Group.METHOD, "LEVEL")] = None
-    """token or word; word joins pieces of words first."""
+    """token, or word to join pieces of words first (default: as in the files)."""
     encoder: Annotated[Name | None, Option(Group.METHOD, "MODEL")] = None
-    """Finds similar rows: minilm (default: --model)."""
+    """Model to find similar rows with (default: --model)."""
     control: Annotated[Switch, Option(Group.METHOD, flag="--control/--no-control")] = True
     """Add random scores as a control."""
     tests: Annotated[Switch, Option(Group.OUTPUT)] = False
@@ -124,11 +125,11 @@ class AgreeConfig(ExplainingOptions, DataOptions, ModelOptions):
     """kendall (default), spearman, pearson, weighted_tau, top_overlap(k=0.1), top_tau(k=0.1), sign,
     or (with --model) prediction(k=0.3, replace=mask)."""
     by: Annotated[Name, Option(Group.STATISTICS, "WHAT")] = "auto"
-    """size (absolute), signed, or auto (default)."""
+    """Scores to compare: size (absolute), signed, or auto: as usual for the measure (default)."""
     level: Annotated[Name | None, Option(Group.STATISTICS, "LEVEL")] = None
-    """token or word; word joins pieces of words first."""
+    """token, or word to join pieces of words first (default: as in the files)."""
     each: Annotated[Name | None, Option(Group.STATISTICS, "PART")] = None
-    """Also show agreement by task, group or length."""
+    """Also show agreement by task, group (teacher) or length."""
     together: Annotated[Switch, Option(Group.STATISTICS)] = False
     """Compare explanations of different teachers, too."""
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
@@ -200,7 +201,7 @@ class LearnOptions(TrainingOptions, DataOptions, ModelOptions):
     data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
     """Seed of planted data."""
     device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
-    """cpu, cuda, mps, or auto (training uses one GPU)."""
+    """cpu (default), cuda, mps, or auto (training uses one GPU)."""
     seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0
     """Seed of rows, weights and order."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
@@ -229,11 +230,11 @@ class SmatConfig(LearnOptions):
     learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
     """Learning rate of a student."""
     outer: Annotated[Name, Option(Group.TRAINING, "SPLIT")] = "train"
-    """Split of outer loss: train or dev."""
+    """Split of the outer loss: train or dev."""
     outer_rate: Annotated[float | None, Option(Group.TRAINING, "RATE")] = None
-    """Explainer's learning rate (default: 0.04/components)."""
+    """Learning rate of the explainer (default: 0.04 divided by the number of components)."""
     outer_batch: Annotated[int | None, Option(Group.TRAINING, "N")] = None
-    """Rows per outer loss (default: --batch-size)."""
+    """Rows in each outer step (default: --batch-size)."""
     pilot: Annotated[Switch, Option(Group.TRAINING, flag="--pilot/--no-pilot")] = True
     """Use the paper's look-ahead step."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
@@ -254,7 +255,7 @@ class L2eConfig(LearnOptions):
     formulation: Annotated[Name, Option(Group.METHOD, "NAME")] = "labelling"
     """labelling, ranking or regression."""
     combine: Annotated[Name, Option(Group.METHOD, "HOW")] = "ranks"
-    """Join methods by ranks (mean; default) or heads."""
+    """Several methods: ranks (mean rank; default) or heads."""
     preset: Annotated[Name, Option(Group.METHOD, "NAME", default="-")] = "default"
     """default, or paper: train like the code of the paper."""
     options: Annotated[dict[str, Any], Option(Group.METHOD, "NAME=VALUE", parse_options)] = {}  # noqa: RUF012

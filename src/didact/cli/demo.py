@@ -46,7 +46,7 @@ class DemoConfig(ModelOptions):
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
     """Your own model (folder or hub name); needs --data."""
     device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
-    """cpu, cuda, mps, or auto (training uses one GPU)."""
+    """cpu (default), cuda, mps, or auto (training uses one GPU)."""
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None
     """A file, or a name from `didact data list`."""
     data_dir: Annotated[Name | None, Option(Group.DATA, "FOLDER")] = None

@@ -44,8 +44,8 @@ def _named_model(context: typer.Context, model: str) -> str:
 def explain(config: ExplainConfig, as_json: Json = False) -> None:
     """Show which words made the model answer as it does.
 
-    Explains texts from the command line, or rows of a data set. Prints heat maps of the first rows, or JSON. Run the
-    same command again to resume a stopped run with --out.
+    Explains texts from the command line, or rows of a data set. Prints heat maps of the first rows, or JSON. A stopped
+    run with --out resumes if you run the same command again.
     """
     _check(config, as_json=as_json)
     if config.stream:

@@ -26,8 +26,8 @@ EXAMPLES: Final = (
 def metrics(config: MetricsConfig, as_json: Json = False) -> None:
     """Score explanations with metrics, or list the metrics.
 
-    Faithfulness needs --model, plausibility needs --data with rationales, and stability needs neither. Without files,
-    lists the metrics.
+    Faithfulness needs --model and plausibility needs --data with rationales. Of stability, iou_lexical needs neither;
+    iou_semantic needs --model or --encoder. Without files, lists the metrics.
     """
     files = [*config.explanations, *config.files]
     if not files:

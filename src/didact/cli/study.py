@@ -44,8 +44,8 @@ app = typer.Typer(
 def new(config: StudyConfig, as_json: Json = False) -> None:
     """Make a study: choose rows and invite people.
 
-    Freezes the rows and explanations, and makes a link for each person. Browsers never receive the names of methods;
-    their order is shuffled for each person and row.
+    Stores a copy of the rows and explanations, and makes a link for each person. Browsers never receive the names of
+    methods; their order is shuffled for each person and row.
     """
     inputs.check_study_extra()
     files = [*config.explanations, *config.more]

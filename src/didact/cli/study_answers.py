@@ -139,7 +139,7 @@ def analyze(config: AnalyzeConfig, as_json: Json = False) -> None:
 def export(config: ExportConfig) -> None:
     """Write all answers to a file.
 
-    The file has one line per answer and judged method.
+    The file has one row per answer; in rankings, one per answer and method.
     """
     from didact.study.export import FORMATS, export_answers
 

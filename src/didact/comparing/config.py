@@ -100,11 +100,11 @@ class CompareConfig(DataOptions, ModelOptions):
     plan: Annotated[Path | None, Option(Group.OUTPUT, "PLAN.toml", is_argument=True)] = None
     """TOML file with these options; flags override it."""
     model: Annotated[Name | None, Option(Group.MODEL, "MODEL")] = None  # type: ignore[assignment]
-    """Model to explain: a folder, a hub name, or human."""
+    """Model to explain: folder, hub name, or human."""
     device: Annotated[Name, Option(Group.MODEL, "DEVICE", default="-")] = "cpu"
-    """cpu, cuda, mps, or auto (all GPUs)."""
+    """cpu (default), cuda, mps, or auto for all GPUs."""
     data: Annotated[Name | None, Option(Group.DATA, "DATA")] = None  # type: ignore[assignment]
-    """Data file, or a name from `didact data list`."""
+    """A file, or a name from `didact data list`."""
     balance: Annotated[Switch | None, Option(Group.DATA, "WHEN", parse_balance)] = None
     """Balance the model's answers: auto (default), yes, no."""
     test_rows: Annotated[Annotated[Rows, BeforeValidator(check_test_rows)] | None, Option(Group.DATA, "N")] = None
@@ -114,15 +114,15 @@ class CompareConfig(DataOptions, ModelOptions):
     dev_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
     """Maximum number of dev rows (default: all)."""
     data_seed: Annotated[Seed, Option(Group.DATA, "N")] = 0
-    """Random seed of planted data."""
+    """Seed of planted data."""
     explainers: Annotated[tuple[str, ...], Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Methods or files (default: chosen for the model)."""
+    """Methods, files or folders (default: suit the model)."""
     skip_controls: Annotated[
         tuple[str, ...], BeforeValidator(check_skip_controls), Option(Group.METHOD, "NAMES", split_list)
     ] = ()
-    """Controls to leave out: trivial, human, flattened, matched, sharpened, extra."""
+    """Controls to leave out: trivial, human; of smat flattened, matched, sharpened, extra."""
     students: Annotated[tuple[StudentSpec, ...], _STRINGS, Option(Group.TRAINING, "NAMES", split_list)] = ()
-    """Students, as in bilstm/multitask,same/attention@sgd."""
+    """architecture/strategy@optimiser, as in bilstm/multitask,same/attention@sgd."""
     base: Annotated[Name | None, Option(Group.TRAINING, "MODEL")] = None
     """Pretrained model that students start from."""
     train_sizes: Annotated[
@@ -142,21 +142,21 @@ class CompareConfig(DataOptions, ModelOptions):
     soft_labels: Annotated[Switch, Option(Group.TRAINING, flag="--soft-labels/--hard")] = False
     """Train on probabilities, or on predicted labels."""
     search_space: Annotated[_Space, Option(Group.TRAINING, "SPACE", parse_search_space)] = {}  # noqa: RUF012
-    """Tuned on dev: yes, no, or temperature=[1,0.5]."""
+    """Options of strategies to tune on dev: yes (temperature and beta), no, or as in temperature=[1,0.5]."""
     temperatures: Annotated[
         tuple[float, ...],
         BeforeValidator(check_temperatures),
         Option(Group.TRAINING, "T,T", parse_decimals, default="-"),
     ] = TEMPERATURES
-    """Temperatures of the sharpened control, as in 1,0.5."""
+    """Of the sharpened control (default: 1,0.5,0.2,0.1)."""
     weight_decay: Annotated[NotNegative | None, Option(Group.ADVANCED, "DECAY")] = None
     """Weight decay of a student."""
     warmup: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
-    """Share of learning-rate warmup steps, as in 0.1."""
+    """Share of steps with a rising rate, as in 0.1."""
     clip: Annotated[Positive | None, Option(Group.ADVANCED, "NORM")] = None
-    """Maximum gradient norm of a student (clipping)."""
+    """Maximum norm of a student's gradient (clipping)."""
     schedule: Annotated[Literal["linear", "constant"] | None, Option(Group.ADVANCED, "NAME")] = None
-    """Learning-rate schedule: linear or constant."""
+    """Learning rate after warmup: linear or constant."""
     momentum: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
     """Momentum of students that train with sgd."""
     out: Annotated[Annotated[str | Path, BeforeValidator(check_out)] | None, Option(Group.OUTPUT, "FOLDER")] = None
@@ -164,17 +164,17 @@ class CompareConfig(DataOptions, ModelOptions):
     budget: Annotated[Annotated[float, BeforeValidator(check_budget)] | None, Option(Group.OUTPUT, "TIME", str)] = None
     """Fit the plan to this time, as in 20m or 2h."""
     eval_rows: Annotated[Rows | None, Option(Group.OUTPUT, "N")] = None
-    """Number of test rows to score with all other metrics."""
+    """Test rows to score with all other metrics (default: as time allows; 0: none)."""
     threads: Annotated[Threads, Option(Group.ADVANCED, "N", default="-")] = 1
     """Threads per student (default: 1; alters last digits)."""
     precision: Annotated[Name, Option(Group.ADVANCED, "NAME", default="-")] = SINGLE
-    """Precision: single (default), bfloat16 or float16."""
+    """Of students: single (default), bfloat16 or float16."""
     recheck: Annotated[Rows | None, Option(Group.ADVANCED, "N")] = None
     """Stored answers to check again on resume (default: 8)."""
     engine: Annotated[Literal["local", "ray"], Option(Group.ADVANCED, "NAME")] = "local"
-    """Executor: local, or ray (cluster)."""
+    """Where students train: local (default), or ray."""
     workers: Annotated[Annotated[int, Integer(0, MAX_WORKERS)] | None, Option(Group.ADVANCED, "N")] = None
-    """Worker processes (0: none; default: one per core)."""
+    """Worker processes (default: one per core; 0: none)."""
     address: Annotated[Name | None, Option(Group.ADVANCED, "HOST:PORT")] = None
     """Address of the Ray cluster, or auto."""
     gpus: Annotated[Positive | None, Option(Group.ADVANCED, "N")] = None

@@ -11,11 +11,11 @@ class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
     """The options of `didact train`, with the names of the arguments of `train_teacher`."""
 
     model: Annotated[Name, Option(Group.MODEL, "MODEL")] = "native"
-    """native (default), bilstm, minilm, hub name or folder."""
+    """Hub name, folder, native (default), bilstm or minilm."""
     task: Name | None = None
     """Not on the command line: the data say it."""
     device: Annotated[Name | None, Option(Group.MODEL, "DEVICE")] = None
-    """cpu, cuda or mps."""
+    """cpu (default), cuda or mps."""
     classes: tuple[str, ...] = ()
     """Not on the command line: a teacher takes those of its data."""
     learning_rate: Annotated[Positive | None, Option(Group.TRAINING, "RATE")] = None
@@ -23,9 +23,9 @@ class TrainConfig(TrainingOptions, DataOptions, ModelOptions):
     weight_decay: Annotated[NotNegative | None, Option(Group.TRAINING, "DECAY")] = None
     """Weight decay of the optimiser."""
     warmup: Annotated[Share | None, Option(Group.TRAINING, "SHARE")] = None
-    """Share of steps with a rising rate: 0.1."""
+    """Share of steps with a rising rate, as in 0.1."""
     clip: Annotated[Positive | None, Option(Group.TRAINING, "NORM")] = None
-    """Maximum norm of the gradient."""
+    """Maximum norm of the gradient (clipping)."""
     patience: Annotated[int | None, Option(Group.TRAINING, "N")] = None
     """Stop after N epochs without a better dev score."""
     seed: Annotated[Seed, Option(Group.TRAINING, "N")] = 0

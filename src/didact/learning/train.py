@@ -141,6 +141,11 @@ def _check_request(out: str | Path | None, *, overwrite: bool, seed: int, rate: 
 def _train(teacher: Model, data: Dataset, training: Training, *, progress: bool) -> dict[str, Any]:
     """Train the teacher in place, and return its metrics."""
     started = time.monotonic()
+    if all(row.label is None for row in data["teach"].rows):
+        raise DataError(
+            f"Training needs labels, and {data.name} has none. Name their column: columns={{'label': NAME}} "
+            "(--columns label=NAME)."
+        )
     gold = HumanTeacher(data.task, data.classes)
     _check_classes(data)
     train, dev = (Examples.of(teacher, rows, gold.predict(rows)) for rows in (data["teach"].rows, data["dev"].rows))

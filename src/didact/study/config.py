@@ -77,11 +77,11 @@ class StudyOptions(Config):
     items: Annotated[Count, Option(Group.STUDY, "N")] = 60
     """Number of rows that people answer questions about."""
     learn: Annotated[Count | None, Option(Group.STUDY, "N")] = None
-    """Simulation: items to learn from (default: 2/3)."""
+    """Simulation: items to learn from (default: 2/3 of --items)."""
     errors: Annotated[
         Annotated[float, Number("between 0 and 1", lambda share: 0 <= share <= 1)], Option(Group.STUDY, "SHARE")
     ] = 0.5
-    """Simulation: share of rows that the model has wrong."""
+    """Simulation: share of items that the model gets wrong."""
     points: Annotated[Annotated[int, Integer(2, 9)], Option(Group.STUDY, "N")] = 5
     """Rating: points of the scale, 2 to 9."""
     signs: Annotated[Literal["auto", "show", "hide"], Option(Group.STUDY, "WHEN")] = "auto"
@@ -93,13 +93,13 @@ class StudyOptions(Config):
     title: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
     """Title on every page."""
     about: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """One sentence: what the model does (asked if missing)."""
+    """One sentence: what the model does (default: prompted for)."""
     question: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Question to participants."""
+    """Question on every page (default: suits the kind of study)."""
     consent: Annotated[tuple[Text, ...], Option(Group.PARTICIPANTS, "FILE", parse_paragraphs)] = ()
     """Text file with the consent form."""
     contact: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """Contact for participants."""
+    """Whom participants can ask, as in a name and e-mail."""
     url: Annotated[Text, Option(Group.PARTICIPANTS, "URL")] = LOCAL
     """Address, for links (default: http://127.0.0.1:8000)."""
     out: Annotated[Path, Option(Group.OUTPUT, "STUDY")]
@@ -138,9 +138,9 @@ class StudyConfig(StudyOptions, DataOptions):
     more: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True, is_argument=True)] = ()
     """More files, as with --explanations."""
     explanations: Annotated[tuple[Path, ...], Option(Group.DATA, "FILE", repeatable=True)]
-    """File of `didact explain`, one per method."""
+    """Explanations, one file per method (repeatable; required)."""
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
-    """Split of the data, if ids are in several."""
+    """Split of the data, if ids occur in several splits."""
 
 
 class FolderOptions(Config):
@@ -160,7 +160,7 @@ class ServeConfig(FolderOptions):
     port: Annotated[Annotated[int, Integer(0, 65535)], Option(Group.STUDY, "PORT")] = 8000
     """Port to listen on; 0: any free port."""
     root: Annotated[str, AfterValidator(_check_root), Option(Group.ADVANCED, "PATH")] = ""
-    """Path below which the pages are, behind a proxy: /study."""
+    """URL path of the pages behind a proxy, as in /study."""
     proxy: Annotated[str | None, Option(Group.ADVANCED, "HOST")] = None
     """Trusted proxy (its X-Forwarded-* headers are used)."""
     https: Annotated[Switch, Option(Group.ADVANCED)] = False
@@ -191,13 +191,13 @@ class SimulateConfig(FolderOptions):
     people: Annotated[Count | None, Option(Group.PARTICIPANTS, "N")] = None
     """Synthetic people (default: as many as invited)."""
     worths: Values = None
-    """Ranking: log-worths: lime=1 (default: 0.5 apart)."""
+    """Ranking: log-worth of each method, as in lime=1 (default: 0.5 apart)."""
     accuracies: Values = None
-    """Simulation: accuracy per cohort: none=0.6,lime=0.7."""
+    """Simulation: accuracy per cohort, as in none=0.6,lime=0.7."""
     means: Values = None
-    """Rating: mean of each method: lime=4,random=2."""
+    """Rating: mean of each method, as in lime=4,random=2."""
     ties: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.2
-    """Ranking: how readily people make ties."""
+    """Ranking: tendency to make ties, 0 for none (default: 0.2)."""
     spread: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.0
     """Standard deviation between people."""
     item_spread: Annotated[float, Option(Group.PARTICIPANTS, "N")] = 0.0
@@ -210,9 +210,9 @@ class AnalyzeConfig(FolderOptions):
     """The options of `didact study analyze`. `analyze_study` takes them by the same names."""
 
     difference: Annotated[float | None, Option(Group.STATISTICS, "N")] = None
-    """Difference to detect: estimate how many people it takes."""
+    """Estimate how many people can detect this difference, as in 0.1."""
     leave_out: Annotated[tuple[str, ...], Option(Group.STATISTICS, "PEOPLE", split_list)] = ()
-    """People to leave out: p03,p07."""
+    """People to leave out, as in p03,p07."""
     level: Annotated[float, Option(Group.STATISTICS, "SHARE")] = 0.95
     """Confidence level of the intervals."""
     replicates: Annotated[Count, Option(Group.STATISTICS, "N")] = 2000
@@ -220,7 +220,7 @@ class AnalyzeConfig(FolderOptions):
     seed: Annotated[Seed, Option(Group.STATISTICS, "N")] = 0
     """Seed of the bootstrap."""
     figures: Annotated[Path | None, Option(Group.OUTPUT, "FOLDER")] = None
-    """Also write charts (PNG, SVG) and tables (CSV, LaTeX)."""
+    """Also write charts (PNG, SVG, PDF), tables (CSV, LaTeX)."""
 
 
 class ExportConfig(FolderOptions):
@@ -238,6 +238,6 @@ class EraseConfig(FolderOptions):
     """The options of `didact study erase`."""
 
     person: Annotated[str, Option(Group.STUDY, "PERSON", is_argument=True)]
-    """The person's code: p07."""
+    """The person's code, as in p07."""
     yes: Annotated[Switch, Option(Group.STUDY)] = False
     """Do not ask for confirmation."""
