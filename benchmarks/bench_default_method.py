@@ -20,6 +20,7 @@ import torch
 
 import didact
 import didact.errors
+from didact import metrics
 from didact.core.baseline import baseline_of
 from didact.core.batching import row_batches
 from didact.core.dataset import Dataset, Split
@@ -168,7 +169,9 @@ def against(found: Evaluation, method: str) -> dict[str, dict[str, Any]]:
     for test in found.tests():
         if method not in (test["method"], test["other"]):
             continue
-        sign = (1 if found.better[test["metric"]] == "higher" else -1) * (1 if test["method"] == method else -1)
+        sign = (1 if metrics.METRICS[test["metric"]].better == "higher" else -1) * (
+            1 if test["method"] == method else -1
+        )
         ends = sorted((sign * test["low"], sign * test["high"]))
         other = test["other"] if test["method"] == method else test["method"]
         own[test["metric"]]["gains"][other] = [sign * test["difference"], *ends]

@@ -109,8 +109,8 @@ def pace(
     """Seconds of runs with the demo's training, by explainer and size."""
     with tempfile.TemporaryDirectory() as place:
         didact.compare(
-            teacher, data, explainers or ["gradient_norm"], ["same/attention"], sizes=sizes, seeds=1, workers=0,
-            training={"epochs": 10}, leave_out=["trivial", "human", "flattened", "matched"], measure=0,
+            teacher, data, explainers or ["gradient_norm"], ["same/attention"], train_sizes=sizes, seeds=1, workers=0,
+            training={"epochs": 10}, skip_controls=["trivial", "human", "flattened", "matched"], eval_rows=0,
             out=place,
         )  # fmt: skip
         store = Store(Path(place) / "cells")

@@ -33,7 +33,7 @@ import didact
 from didact.core.dataset import Dataset, Split
 from didact.core.words import touches, words_of
 from didact.explainers.lexicon import Lexicon
-from didact.metrics.stability import lexical, nearest, shared
+from didact.metrics.stability import lexical_similarity, nearest, word_overlap
 from didact.results.explanations import Explanations
 
 NEUTRAL = "neutral"
@@ -101,7 +101,7 @@ class Study:
         self.asked_about, self.right = len(documents), len(right)
         self.documents = [documents[place] for place in right] or documents
         self.judge = Judge(teacher, self.documents)
-        self.near = nearest(lexical(self.documents), list(map(str, self.judge.predicted)), NEIGHBOURS)
+        self.near = nearest(lexical_similarity(self.documents), list(map(str, self.judge.predicted)), NEIGHBOURS)
 
     def say_what_was_taught(self) -> None:
         neutral = len(self.data.classes or ()) - 1
@@ -154,7 +154,7 @@ class Study:
                     (self._filtered(name, one[row], None if marks is None else marks[place], truth[row]),)
                     for row, marks in enumerate(chosen)
                 ]
-                found[f"IoU, {name}"].append(shared(words, self.near))
+                found[f"IoU, {name}"].append(word_overlap(words, self.near))
         return found
 
     def _filtered(self, name: str, one: Any, marks: Any, truth: np.ndarray) -> set[str]:

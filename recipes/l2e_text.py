@@ -35,7 +35,7 @@ from didact.core.words import touches
 from didact.data.subset import subset
 from didact.explainers.l2e import L2E
 from didact.explainers.lexicon import Lexicon
-from didact.metrics.stability import lexical, nearest, semantic, shared
+from didact.metrics.stability import lexical_similarity, nearest, semantic_similarity, word_overlap
 from didact.results.explanations import Explanations
 
 METHODS = (
@@ -101,8 +101,8 @@ class Study:
         encoder = _encoder(asked, data, teacher)
         labels = list(map(str, self.judge.predicted))
         self.near = {
-            "IoU semantic": nearest(semantic(encoder, self.documents), labels, NEIGHBOURS),
-            "IoU lexical": nearest(lexical(self.documents), labels, NEIGHBOURS),
+            "IoU semantic": nearest(semantic_similarity(encoder, self.documents), labels, NEIGHBOURS),
+            "IoU lexical": nearest(lexical_similarity(self.documents), labels, NEIGHBOURS),
         }
 
     def measured(self, method: str) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Study:
                 ]
                 for place in range(len(maps))
             ]
-            return [shared(one, self.near[name]) for one in words]
+            return [word_overlap(one, self.near[name]) for one in words]
         asked = {"agreement": side, "Δ+": side, "Δ−": "negative"}[name]
         nothing = asked == "negative" and side == "top"  # magnitudes speak against nothing
         all_marks = [None if nothing else selected(maps, row, asked) for row in range(count)]

@@ -608,7 +608,7 @@ class TestS3:
             "HOME": str(tmp_path),
         }
         asked = [
-            (2, "does not exist. Make the bucket first", server.settings, "s3://no-such-bucket/run"),
+            (2, "does not exist. Create the bucket first", server.settings, "s3://no-such-bucket/run"),
             (2, "Unable to locate credentials.", nobody, "s3://no-such-bucket/run"),
             (1, "cannot be reached", server.settings | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "s3://bucket/run"),
             (2, "contains a user name or password", server.settings, f"s3://{KEY_ID}:{SECRET}@bucket/run"),

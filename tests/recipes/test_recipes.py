@@ -32,7 +32,11 @@ def tools(name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look up their annotations
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(RECIPES))  # recipes import each other
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(RECIPES))
     return module
 
 
