@@ -34,7 +34,7 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
     if need in _NEEDS_A_MODEL and not isinstance(teacher, Differentiable):
         return f"teacher {teacher.name!r} is a black box that shows only its answers"
     if need == "attention" and not teacher.attention:
-        return f"was asked of model {teacher.name!r}, {teacher.attention_fault}"
+        return f"attention was requested from model {teacher.name!r}, {teacher.attention_fault}"
     if need in ("weights", "training") and teacher.is_dispatched:
         return f"model {teacher.name!r} is spread over devices and cannot be copied"
     if need == "training" and teacher.library is None:
@@ -53,7 +53,7 @@ def require(teacher: Teacher, need: str, subject: str, *, advice: str | None = N
 def require_attention(teacher: Teacher, fields: Collection[Attention]) -> None:
     """Raise `UnsupportedError` if the teacher does not record these fields of its attention, or cannot zero values."""
     if missing := sorted(set(fields) - set(teacher.attention)):
-        problem, models = f"Attention {', '.join(map(repr, missing))} was asked of", _WITH_ATTENTION
+        problem, models = f"Attention {', '.join(map(repr, missing))} was requested from", _WITH_ATTENTION
         if missing == ["values"]:
             problem, models = "There is no self-attention whose values could be zeroed in", "'native'"
         raise UnsupportedError(f"{problem} model {teacher.name!r}, {teacher.attention_fault}. {_alternatives(models)}")

@@ -77,7 +77,7 @@ def learn_smat(
         teacher: The model.
         data: A data set, or its name. Learning uses the split `explain`, or `train` if the data lack it; `dev` chooses
             the epoch.
-        family: What is weighed: attention_mix (heads), gradient_mix (heads), or blend (other methods).
+        family: What is weighed: attention_mix (heads), gradient_mix (layers), or blend (other methods).
         student: The student to learn with (default: one that suits the teacher).
         size: Number of rows to learn from.
         seed: Seed of rows and first weights.

@@ -309,8 +309,7 @@ class HuggingFaceModel(Model):
             return
         self._is_probed = True  # measuring also encodes rows
         try:
-            assert self.pooling_position
-            assert self._attention_source
+            _ = self.pooling_position, self._attention_source  # both are measured on first access
         except BaseException:
             self._is_probed = False
             raise
