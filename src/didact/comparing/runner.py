@@ -37,7 +37,7 @@ from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, JobKind, Manifest
 from didact.execution.in_process import InProcess
 from didact.execution.run_dir import RunDirectory
-from didact.explaining.dataset import FillStore
+from didact.explaining.dataset import ExplainShards
 from didact.explaining.shard_jobs import ShardDistributor
 from didact.files.atomic import atomic_folder, remove_stale_drafts, write_text
 from didact.files.checksummed import write_json
@@ -83,12 +83,12 @@ class ComparisonRunner:
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
             with ShardDistributor(executor, self.folder) as distributor:
-                fill = distributor.fill if executor.shares_explaining else None
-                files = self.explain(labelled, fill)
+                explain_shards = distributor.explain_shards if executor.shares_explaining else None
+                files = self.explain(labelled, explain_shards)
                 grid = build_grid(self.setup, labelled.teacher_fingerprint, files)
                 self.train(executor, labelled, grid)
                 comparison = self.summarise(labelled, grid)
-                self.evaluate(labelled, grid, fill)
+                self.evaluate(labelled, grid, explain_shards)
         except RecordError as error:
             raise RecordError(
                 f"{error} Finished work is in {self.directory.name}. Fix this and run the same command again to resume."
@@ -115,11 +115,19 @@ class ComparisonRunner:
             stored = read_rows(path)  # use exactly what workers will read
         return LabelledRows(fingerprint, file, stored)
 
-    def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
-        """Explain the training rows with every method. `fill` computes them as jobs of the executor; None: here."""
+    def explain(self, labelled: LabelledRows, explain_shards: ExplainShards | None) -> ExplanationFiles:
+        """Explain the training rows with every method.
+
+        `explain_shards` runs them as jobs of the executor; None explains in this process.
+        """
         outputs = labelled.splits["train"].outputs
         return make_explanations(
-            self.setup, self.directory, labelled.teacher_fingerprint, outputs, fill=fill, progress=self.progress
+            self.setup,
+            self.directory,
+            labelled.teacher_fingerprint,
+            outputs,
+            explain_shards=explain_shards,
+            progress=self.progress,
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
@@ -129,14 +137,16 @@ class ComparisonRunner:
         then produce the explanations that the remaining students learn from.
         """
         self._save_student_inits()
-        manifest = self._manifest(labelled, grid)
+        manifest = self._write_manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
         if grid.learner_cells:
             self._train_cells(stage, grid.learner_cells, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
         # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
         failed = {
-            cell.key for cell in grid.student_cells if cell.maps in grid.derived and not self._has_explanations(cell)
+            cell.key
+            for cell in grid.student_cells
+            if cell.explanations_file in grid.derived and not self._has_explanations(cell)
         }
         self._train_cells(stage, grid.student_cells, "training students", failed)
 
@@ -166,14 +176,14 @@ class ComparisonRunner:
         comparison.save(self.folder / FILE)
         return comparison
 
-    def evaluate(self, labelled: LabelledRows, grid: Grid, fill: FillStore | None) -> None:
+    def evaluate(self, labelled: LabelledRows, grid: Grid, explain_shards: ExplainShards | None) -> None:
         """Score the methods with all other metrics on `eval_rows` test rows; 0 skips this step."""
         if not self.setup.config.eval_rows:
             return
         self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
         evaluation = MethodEvaluation(
-            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, fill
+            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, explain_shards
         )
         evaluation.run(self.setup.config.eval_rows)
 
@@ -206,16 +216,16 @@ class ComparisonRunner:
             student_init = self.setup.student_inits[student.architecture]
             folder = self.folder / "classroom" / "starts" / student_init_name(student_init)
             for overwrite in (False, True):
-                if _holds_init(folder, student_init):
+                if _has_intact_init(folder, student_init):
                     break
                 try:
                     with atomic_folder(folder, overwrite=overwrite, is_in_run=True) as draft:
                         student_init.save(draft)
                 except (RecordError, OptionError):
-                    if overwrite and not _holds_init(folder, student_init):
+                    if overwrite and not _has_intact_init(folder, student_init):
                         raise
 
-    def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
+    def _write_manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
         """Write the file that describes the students to train. Workers read it."""
         config = self.setup.config
         content = {
@@ -232,7 +242,8 @@ class ComparisonRunner:
 
     def _has_explanations(self, cell: Cell) -> bool:
         """Whether the file with the cell's explanations exists. It does not if its explainer could not be learned."""
-        return cell.maps is not None and (self.folder / EXPLANATIONS_FOLDER / cell.maps).is_file()
+        file = cell.explanations_file
+        return file is not None and (self.folder / EXPLANATIONS_FOLDER / file).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
@@ -241,7 +252,7 @@ def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
     return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 
-def _holds_init(folder: Path, student_init: StudentInit) -> bool:
+def _has_intact_init(folder: Path, student_init: StudentInit) -> bool:
     """Whether the folder holds exactly these initial weights, undamaged."""
     try:
         stored = StudentInit.load(folder)
