@@ -332,9 +332,9 @@ def test_a_mix_of_one_part_later_on_learns_no_more_and_says_so(tmp_path, monkeyp
     loop = setting.loop()
     with torch.no_grad():
         setting.explainer.coefficients.copy_(torch.eye(8)[3])
-    loop._check_mix(2, 9)
+    loop._note_collapse(2, 9)
     assert loop.notes == ["From step 10 (epoch 2) on the mix has one part (0.3) and learns no more."]
-    loop._check_mix(2, 10)
+    loop._note_collapse(2, 10)
     assert len(loop.notes) == 1, "said once"
     # Stopped after that, it goes on: what gets no gradient any more is no reason to refuse.
     stopped = Setting()
