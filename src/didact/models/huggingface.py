@@ -103,7 +103,7 @@ class HuggingFaceModel(Model):
         self.classes = class_names(model, self.task, classes)
         self.truncate = truncate
         self._pooling_position: PoolingPosition | None = None
-        self._attention: AttentionSource | None = None
+        self._measured_attention_source: AttentionSource | None = None
         self._is_probed = False
         self.max_length = max_input_length(model, tokenizer, max_length)
         self._layers = transformer_layers(model)
@@ -176,10 +176,10 @@ class HuggingFaceModel(Model):
             rows = [replace(row, rationale=None) for row in rows]
         return patch_batch(rows, pixels, patch=self._patch_size, leading=self._leading_positions)
 
-    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+    def visible_area(self, height: int, width: int) -> tuple[float, float, float, float]:
         """Top, left, height and width of the part of an image that remains after the processor's crop, in pixels."""
         crop = crop_window(self.tokenizer, height, width)
-        return super().window(height, width) if crop is None else crop
+        return super().visible_area(height, width) if crop is None else crop
 
     def _count_leading_positions(self) -> int:
         """The number of special positions ([CLS], registers) before the patches, from a pass over an empty image."""
@@ -189,6 +189,10 @@ class HuggingFaceModel(Model):
         with eval_mode(self), torch.no_grad():
             hidden = self._first_layer_input({"pixel_values": pixels})
         return int(hidden.shape[1]) - (height // self._patch_size) * (width // self._patch_size)
+
+    @property
+    def _patch_module(self) -> nn.Module:
+        return self.model.base_model.embeddings.patch_embeddings
 
     # -- from the embeddings up ---------------------------------------------------------------------------------------
 
@@ -226,7 +230,7 @@ class HuggingFaceModel(Model):
         if records_attention or zero_values_at is not None:
             self.check_attention(listen, zero_values_at)
         recorder = AttentionRecorder(
-            listen, batch, self._recorder_pooling(batch) if "reading" in listen else "first", zero_values_at
+            listen, batch, self._pooling_for_recorder(batch) if "reading" in listen else "first", zero_values_at
         )
         # sdpa returns no attention and has no second derivative. If neither is needed, the model's own code is faster.
         uses_recorder = records_attention or zero_values_at is not None or torch.is_grad_enabled()
@@ -332,11 +336,11 @@ class HuggingFaceModel(Model):
 
     @property
     def _attention_source(self) -> "AttentionSource":
-        if self._attention is None:
+        if self._measured_attention_source is None:
             from didact.models.selfcheck import attention_source
 
-            self._attention = attention_source(self)
-        return self._attention
+            self._measured_attention_source = attention_source(self)
+        return self._measured_attention_source
 
     @property
     def attention(self) -> Collection[Attention]:
@@ -374,11 +378,13 @@ class HuggingFaceModel(Model):
             )
         return weights.to(batch.device, self.dtype)
 
-    def _recorder_pooling(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
+    def _pooling_for_recorder(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
         """The pooling position as the recorder takes it: by name, or measured for this batch."""
         return (
             self.pooling_weights(batch) if self.pooling_position in ("measured", "unknown") else self.pooling_position
         )
+
+    # -- parts of the model --------------------------------------------------------------------------------------------
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
         """The keyword arguments of `model.forward`, with `inputs_embeds` if embeddings are given."""
@@ -434,7 +440,3 @@ class HuggingFaceModel(Model):
     def save(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-
-    @property
-    def _patch_module(self) -> nn.Module:
-        return self.model.base_model.embeddings.patch_embeddings
