@@ -3,8 +3,10 @@
 1. `label`: the teacher predicts every row of the train, dev and test splits.
 2. `explain`: every method explains the training rows.
 3. `train`: students learn the teacher's answers, each with the explanations of one method (or none).
-4. `summarise`: compare how well the students predict the teacher on the test rows.
-5. `evaluate`: score the methods with all other metrics (optional).
+4. `summarise`: a table shows how well the students predict the teacher on the test rows.
+5. `evaluate`: all other metrics score the methods (optional).
+
+A cell is one student to train; `build_grid` lists them.
 
 Each step stores its results in the run's folder and skips what is already there, so a stopped run resumes by running
 all five steps again.
@@ -48,12 +50,13 @@ from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 from didact.viz.progress import announce
 
+# Subfolders: results of cells, inputs of workers ("classroom"), explanations, scores of other metrics.
 _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers. `file` is the name of their file in `classroom/`."""
+    """The rows of all splits with the teacher's answers, as read back from `classroom/{file}`."""
 
     teacher_fingerprint: str
     file: str
@@ -100,19 +103,19 @@ class ComparisonRunner:
         """Predict all rows with the teacher, or read the stored predictions."""
         rows = self.setup.splits()
         teacher = self.setup.teacher
-        # A black box has no weights to hash: its answers are its fingerprint, so they come first.
+        # A black box has no weights to hash. Its fingerprint is a hash of its answers, so it labels the rows first.
         splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
         fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
         file = rows_file(fingerprint, rows)
         path = self.folder / "classroom" / file
-        self.directory.push("classroom/answers-*.jsonl")
+        self.directory.push("classroom/answers-*.jsonl")  # answers of a black box that were stored during preparation
         self.directory.pull(f"classroom/{file}")
         stored = _stored_rows(path)
         if stored is None:
             write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
-            stored = read_rows(path)  # use exactly what workers will read
+            stored = read_rows(path)  # without gold labels and rationales, as workers read them
         return LabelledRows(fingerprint, file, stored)
 
     def explain(self, labelled: LabelledRows, explain_shards: ExplainShards | None) -> ExplanationFiles:
@@ -142,7 +145,7 @@ class ComparisonRunner:
         if grid.learner_cells:
             self._train_cells(stage, grid.learner_cells, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
-        # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
+        # Cells whose explainer could not be learned. `derive_explanations` has recorded them as failed.
         failed = {
             cell.key
             for cell in grid.student_cells
@@ -151,7 +154,10 @@ class ComparisonRunner:
         self._train_cells(stage, grid.student_cells, "training students", failed)
 
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
-        """Train students in workers; those with a strategy or architecture defined in this process train here."""
+        """Train these cells with the executor.
+
+        Cells whose strategy or architecture is registered in this process only train in this process.
+        """
         students = {str(student): student for student in self.setup.students}
         local: list[Cell] = []
         remote: list[Cell] = []
@@ -162,14 +168,18 @@ class ComparisonRunner:
             stage.run(cells, description, failed=failed)
             return
         message = (
-            f"{len(local):,} runs use names registered in this process only, so they train here and not in workers."
+            f"{len(local):,} runs use names registered in this process only, so they train in this process, not in "
+            "workers."
         )
         announce([message], shown=self.progress)
         stage.run(remote, description, failed=failed)
-        replace(stage, executor=InProcess()).run(local, f"{description} here", failed=failed)
+        replace(stage, executor=InProcess()).run(local, f"{description} in this process", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
-        """Compute the table of gains; write it to disk, with one line per trained student in results.parquet."""
+        """Compute the table of gains.
+
+        Write it to comparison.json, and one line per trained student to results.parquet.
+        """
         results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits["test"])
         comparison = summarise(results, self.folder, self.plan_text())
         write_results(self.folder / RESULTS, results)
@@ -180,7 +190,8 @@ class ComparisonRunner:
         """Score the methods with all other metrics on `eval_rows` test rows; 0 skips this step."""
         if not self.setup.config.eval_rows:
             return
-        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
+        # RunDirectory.__exit__ uploads what matches.
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
         evaluation = MethodEvaluation(
             self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, explain_shards
@@ -215,7 +226,7 @@ class ComparisonRunner:
         for student in self.setup.students:
             student_init = self.setup.student_inits[student.architecture]
             folder = self.folder / "classroom" / "starts" / student_init_name(student_init)
-            for overwrite in (False, True):
+            for overwrite in (False, True):  # without overwriting first: another run may have written it
                 if _has_intact_init(folder, student_init):
                     break
                 try:
@@ -232,7 +243,7 @@ class ComparisonRunner:
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            # Table rows may share a cell.
+            # Two table rows may need the same student, which is then trained once.
             "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
@@ -258,7 +269,8 @@ def _has_intact_init(folder: Path, student_init: StudentInit) -> bool:
         stored = StudentInit.load(folder)
     except RecordError:
         return False
-    return stored.facts == json.loads(json.dumps(dict(student_init.facts))) and stored.files == student_init.files
+    facts = json.loads(json.dumps(dict(student_init.facts)))  # JSON turns tuples into lists
+    return stored.facts == facts and stored.files == student_init.files
 
 
 def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:

@@ -10,14 +10,14 @@ from typing import Final
 from didact.core.teacher import Attention, Differentiable, Teacher
 from didact.errors import UnsupportedError
 
-# Needs in words. All teachers have `predictions`, and rows have `rationales`, so these need no words.
+# Needs as they appear in messages. Every teacher has "predictions", every row may have "rationales".
 _DESCRIPTIONS: Final = {
     "changed rows": "answers to rows without some of their units",
     "a class or a score": "a class or a score to explain",
     "gradients": "gradients or attention",
     "attention": "gradients or attention",
     "embeddings": "the teacher's embeddings",
-    "weights": "weights that can be drawn again",
+    "weights": "weights that can be randomised",
     "training": "a model that can be built and trained again",
     "classes": "classes",
 }
@@ -69,7 +69,7 @@ def _advice(teacher: Teacher) -> str:
 
 
 def _alternatives(models: str) -> str:
-    """Models and methods for those who lack attention."""
+    """Advice: models with attention, and methods that need none."""
     return (
         f"Choose {models} or a Hugging Face model, or a method that needs gradients or predictions only "
         "(gradient_input, integrated_gradients, occlusion)."

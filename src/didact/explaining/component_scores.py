@@ -35,7 +35,7 @@ class ComponentRecorder(Explainer):
     def __init__(self, explainer: ComponentMix) -> None:
         super().__init__()
         self.explainer = explainer
-        self.__name__ = f"the parts of {name_of(explainer)}"
+        self.__name__ = f"the components of {name_of(explainer)}"
         self.recorded: dict[str, Float[np.ndarray, "unit component"]] = {}
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:

@@ -2,10 +2,11 @@
 
 Bilevel optimisation with one inner step. Each step of the loop:
 
-1. The explainer makes lessons for a batch of training rows (`DifferentiableLessons`).
+1. The explainer turns its explanations into lessons (distributions over the student's tokens) for a batch of training
+   rows (`DifferentiableLessons`).
 2. The student takes an optimiser step on the teacher's answers and these lessons (`_student_step`; inner loss).
-3. A second, look-ahead step is computed but not taken. The hypergradient is the derivative of the student's loss after
-   it, on other rows (outer loss), by the explainer's parameters (`_hypergradient`).
+3. A second, look-ahead step is computed but not taken. The hypergradient is the derivative of the student's loss on
+   other rows after this step (outer loss) with respect to the explainer's parameters (`_hypergradient`).
 4. The explainer takes a step along the hypergradient (`OuterAdam`).
 """
 
@@ -55,6 +56,7 @@ OuterIndices: TypeAlias = Int[np.ndarray, " outer"]
 # Default outer rate times the number of components. In trials 5e-3 suited 8 heads and 5e-4 suited 72; the paper
 # has 5e-4 for 48.
 _RATE_TIMES_COMPONENTS: Final = 0.04
+_COLLAPSED: Final = ("on one component", "one part")  # in the note of a collapse; the second in old checkpoints
 _STUDENT_PREFIX: Final = "pupil."  # stored in checkpoints, so it stays
 
 
@@ -76,11 +78,11 @@ def run_smat(
 
     Args:
         student: The model that learns from the teacher's answers.
-        strategy: How it learns from explanations: attention to the whole distribution.
+        strategy: How the student learns from explanations. Must be `attention` with send=whole.
         explainer: The mix of components whose coefficients (and temperature) are learned.
-        components: The scores of its components for the rows of `train`, in their order.
+        components: Component scores of the rows of `train`, in the same order.
         train: The rows that the student learns from, with the teacher's answers.
-        dev: The rows that choose the epoch.
+        dev: The rows on which the best epoch is chosen.
         training: The options of the student's training.
         smat: The options of the explainer's training.
         checkpoint: A file for the state after each epoch. The same call with this file resumes, with the same result.
@@ -88,7 +90,8 @@ def run_smat(
         on_epoch_end: Called with each `SmatEpoch`.
 
     Raises:
-        TrainingError: If nothing can be learned, or a loss or gradient becomes NaN or infinite.
+        TrainingError: If all components or all answers are equal, the explainer's gradient is 0, or a loss or gradient
+            becomes NaN or infinite.
         OptionError: If there are too few rows.
         UnsupportedError: If the strategy, the precision or the route does not allow learning.
     """
@@ -138,6 +141,7 @@ class SmatLoop:
         self.steps_per_epoch = -(-len(train) // training.batch_size)
         self.initial_state = {name: tensor.detach().clone() for name, tensor in self.inner_model.state_dict().items()}
         self.optimiser = make_optimiser(list(self.student_weights.values()), training)
+        # The temperature is second, if it is learned.
         rates = [self.outer_rate, smat.temperature_rate][: len(self.explainer_parameters)]
         self.outer_optimiser = OuterAdam(self.explainer_parameters, rates, clip=smat.outer_clip)
         self.history: list[SmatEpoch] = []
@@ -146,7 +150,7 @@ class SmatLoop:
         self.route: Route = "double"
 
     def run(self, progress: bool, on_epoch_end: Callable[[SmatEpoch], Any]) -> SmatResult:
-        """Resume from the checkpoint if there is one, train the remaining epochs, and set the chosen weights."""
+        """Train the epochs that the checkpoint lacks, and load the weights of the chosen epoch."""
         self._resume()
         total = self.steps_per_epoch * self.training.epochs
         dev_batches = self.dev.batches(max(self.training.batch_size, 64))
@@ -165,7 +169,8 @@ class SmatLoop:
                     on_epoch_end(epoch)
                     bar.advance(0, note=_progress_note(epoch, self.student.task.measure))
         kept_epoch = self.history[-1] if self.smat.keep == "last" else best_epoch(self.history)
-        self._load(self.best_state if self.smat.keep == "best" else self._state())
+        if self.smat.keep == "best":
+            self._load(self.best_state)
         self.student.eval()
         assert isinstance(kept_epoch, SmatEpoch)
         return SmatResult(self.history, kept_epoch, self.route, self.lessons.lost_rows, self.notes)
@@ -232,19 +237,19 @@ class SmatLoop:
     def _hypergradient(
         self, inner: InnerBatch, step: int, route: Route, *, is_plain_sgd: bool = False
     ) -> Hypergradient:
-        """The gradient of the outer loss after a look-ahead step of the student, by the explainer's parameters.
+        """The gradient of the outer loss after a look-ahead step, with respect to the explainer's parameters.
 
         `is_plain_sgd`: assume plain gradient descent instead of the student's optimiser, to compare routes exactly.
         """
         mass = inner.lesson.mass
         assert mass is not None
-        sent_mass = mass.detach().requires_grad_()  # all that the student reads of the explainer
-        # As in the paper, the look-ahead step sees the same rows with another dropout.
+        sent_mass = mass.detach().requires_grad_()  # the only path from the explainer to the student
+        # As in the paper, the look-ahead step sees the same rows with another dropout mask.
         dropout_key = "pilot" if self.smat.pilot else "student"
 
         def inner_losses(weights: Weights, detach_student: bool) -> tuple[Tensor, Tensor]:
             inputs = (inner.batch, inner.goal, Lesson(mass=sent_mass), detach_student)
-            # The same dropout in each call.
+            # the same dropout mask in each call
             seed_dropout(seed_from(self.training.seed, step, dropout_key), self.student.device)
             if weights is self.student_weights:
                 return self.inner_model(*inputs)
@@ -285,7 +290,10 @@ class SmatLoop:
         return self.train if self.smat.outer == "train" else self.dev
 
     def _excluded_rows(self, inner_rows: RowIndices) -> Int[np.ndarray, " _"]:
-        """The rows that the outer loss of this step must not contain: the training rows, unless it is on dev rows."""
+        """The rows that the outer loss of this step must not use.
+
+        These are the student's rows, if the outer loss draws from `train` too.
+        """
         return inner_rows if self.smat.outer == "train" else inner_rows[:0]
 
     def _outer_batch(self, outer_rows: OuterIndices) -> tuple[Batch, Tensor]:
@@ -341,7 +349,8 @@ class SmatLoop:
         """Add a note if a sparse mix has only one component left: it gets no gradient any more, and cannot change."""
         with torch.no_grad():
             active = int(self.explainer.weights.count_nonzero())
-        if active > 1 or len(self.explainer.names) < 3 or any("one part" in note for note in self.notes):
+        is_noted = any(text in note for note in self.notes for text in _COLLAPSED)
+        if active > 1 or len(self.explainer.names) < 3 or is_noted:
             return
         name = self.explainer.names[int(self.explainer.weights.argmax())]
         early = (
@@ -351,7 +360,8 @@ class SmatLoop:
             else ""
         )
         self.notes.append(
-            f"From step {step + 1} (epoch {epoch_number}) on the mix has one part ({name}) and learns no more.{early}"
+            f"From step {step + 1} (epoch {epoch_number}) on, all weight is {_COLLAPSED[0]} ({name}); it gets no "
+            f"gradient any more, so the mix no longer changes.{early}"
         )
 
     # -- state and checkpoints ----------------------------------------------------------------------------------------
@@ -389,7 +399,8 @@ class SmatLoop:
         try:
             saved = Checkpoint.load(self.checkpoint, self.student.device)
         except RecordError as error:
-            self.notes.append(f"The checkpoint {self.checkpoint} is damaged ({first_line(error)}): started over.")
+            message = f"The checkpoint {self.checkpoint} is damaged ({first_line(error)})."
+            self.notes.append(f"{message} Training starts again from the first epoch.")
             return
         self.history, self.notes, self.route = saved.history, saved.notes, saved.route
         self.best_state = saved.with_prefix("best.")

@@ -81,7 +81,7 @@ class StudyOptions(Config):
     errors: Annotated[
         Annotated[float, Number("between 0 and 1", lambda share: 0 <= share <= 1)], Option(Group.STUDY, "SHARE")
     ] = 0.5
-    """Simulation: share of rows that the model has wrong."""
+    """Simulation: share of rows that the model gets wrong."""
     points: Annotated[Annotated[int, Integer(2, 9)], Option(Group.STUDY, "N")] = 5
     """Rating: points of the scale, 2 to 9."""
     signs: Annotated[Literal["auto", "show", "hide"], Option(Group.STUDY, "WHEN")] = "auto"
@@ -93,7 +93,7 @@ class StudyOptions(Config):
     title: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
     """Title on every page."""
     about: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
-    """One sentence: what the model does (asked if missing)."""
+    """One sentence: what the model does (default: prompted for)."""
     question: Annotated[Text, Option(Group.PARTICIPANTS, "TEXT")] = ""
     """Question to participants."""
     consent: Annotated[tuple[Text, ...], Option(Group.PARTICIPANTS, "FILE", parse_paragraphs)] = ()
