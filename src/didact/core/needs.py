@@ -36,7 +36,7 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
     if need == "attention" and not teacher.attention:
         return f"attention was requested from model {teacher.name!r}, {teacher.attention_fault}"
     if need in ("weights", "training") and teacher.is_dispatched:
-        return f"model {teacher.name!r} is spread over devices and cannot be copied"
+        return f"model {teacher.name!r} is distributed over devices and cannot be copied"
     if need == "training" and teacher.library is None:
         return f"didact cannot build model {teacher.name!r}"
     if need == "classes" and teacher.classes is None:

@@ -29,9 +29,9 @@ _CONSTANTS_TOLERANCE: Final = 1e-3  # a larger error may come from constants tha
 
 
 class Relevance(NamedTuple):
-    """Relevance of the units, relevance absorbed by all else, and the value of the target, which is their sum.
+    """Relevance of the units, relevance absorbed by everything else, and the target, to which the two sum per row.
 
-    `absorbed` holds, per row, the relevance of biases, position embeddings and special tokens.
+    `absorbed` holds the relevance of biases, position embeddings and special tokens.
     """
 
     scores: TokenScores
@@ -40,10 +40,11 @@ class Relevance(NamedTuple):
 
 
 class Lrp(Explainer):
-    """Relevance of each unit by AttnLRP (Achtibat et al. 2024), with ε → 0.
+    """Relevance of each unit by AttnLRP (Achtibat et al. 2024), with the stabiliser ε of LRP-ε at its limit 0.
 
     Scores and the relevance absorbed by constants sum to the target. The absorbed part is counted at every operation
-    of the backward pass, so `residual` shows whether a rule loses relevance. Cost: one forward and one backward pass.
+    of the backward pass, so `Explanation.residual` shows relevance that a rule loses. Cost: one forward and one
+    backward pass.
     """
 
     remedy = "The model uses an operation without an LRP rule: choose integrated_gradients or deeplift."
@@ -57,10 +58,10 @@ class Lrp(Explainer):
         return Explanation(relevance.scores, batch.mask, batch.units, "signed", _completeness_error(relevance, target))
 
     def relevance(self, model: Model, batch: Batch, target: Target) -> Relevance:
-        """Relevance of the batch. Repeats, one by one, the rows whose constants were assigned to the wrong row.
+        """The relevance of the batch. Rows whose constants were assigned to the wrong row run again, alone.
 
-        This happens in models whose first dimension is not the batch: sequence first, or tokens regrouped by expert.
-        Only `absorbed` is replaced; the scores are right in any layout.
+        Constants are assigned wrongly in models whose first dimension is not the batch: sequence first, or tokens
+        regrouped by expert. Only `absorbed` is replaced; the scores are right in any layout.
         """
         relevance, all_constants_assigned = self._relevance_in_one_pass(model, batch, target)
         if len(batch) == 1:
@@ -77,6 +78,7 @@ class Lrp(Explainer):
         """One pass. The second value is false if some constants could not be assigned to rows."""
         with frozen(model):
             inputs = model.embed(batch, at=self.at).detach().requires_grad_()
+            # First split composite layers, then rejoin activations that transformers writes out in several operations.
             with model.decomposed(), fused_activations(model), AttnLRPRules(len(batch)) as rules:
                 output = target.of(model.run(inputs, batch, at=self.at).logits)
             if not output.requires_grad:  # no path from the input to the target
@@ -102,7 +104,8 @@ class AttnLRPRules(Rules):
     - Other elementwise functions, softmax (AttnLRP, proposition 3.1) and logsumexp: first-order Taylor expansion at x.
       The intercept is absorbed.
     - Products: each of n dependent factors receives 1/n (proposition 3.3). A factor that is a sigmoid is a gate and
-      receives nothing; the other factors receive all (Arras et al. 2017).
+      receives nothing; the other factors receive all (Arras et al. 2017). If all factors are gates, they share like
+      other factors.
     - Denominators, square roots and reciprocals are constants: no relevance flows through the norm of a LayerNorm.
     - Biases, position embeddings and other added constants absorb their share.
 
@@ -136,8 +139,8 @@ class AttnLRPRules(Rules):
         gradient = derivative(function, x)
         intercept = result - gradient * x.masked_fill(gradient == 0, 0.0)  # avoids 0 · ∞ at masked elements
         output = self._absorb_constant(with_gradient_of(result, values, gradient), intercept)
-        if name == "sigmoid":  # keeps a reference, so that the id is not reused
-            self._gates[id(output)] = output
+        if name == "sigmoid":
+            self._gates[id(output)] = output  # the reference in the dict keeps the id from being reused
         return output
 
     def product(self, call: Call) -> Tensor:
@@ -159,14 +162,16 @@ class AttnLRPRules(Rules):
     def softmax(self, values: Tensor, dim: int) -> Tensor:
         result = values.softmax(dim)
         x, weights = values.detach(), result.detach()
-        x = x.masked_fill(weights == 0, 0.0)  # masked
+        x = x.masked_fill(weights == 0, 0.0)  # −∞ · 0 would be NaN
+        # The derivative stays; only the intercept of the Taylor expansion is absorbed.
         return self._absorb_constant(result, weights * (1 - x + (weights * x).sum(dim, keepdim=True)))
 
     def logsumexp(self, values: Tensor, dims: tuple[int, ...]) -> Tensor:
         result = values.logsumexp(dims, keepdim=True)
         x = values.detach()
         weights = (x - result.detach()).exp()
-        x = x.masked_fill(weights == 0, 0.0)  # masked
+        x = x.masked_fill(weights == 0, 0.0)  # −∞ · 0 would be NaN
+        # The derivative stays; only the intercept of the Taylor expansion is absorbed.
         return self._absorb_constant(result, result.detach() - (weights * x).sum(dims, keepdim=True))
 
     def maximum(self, name: str, values: Tensor, max_with_indices: MaxWithIndices) -> Tensor:  # noqa: ARG002
@@ -188,9 +193,9 @@ class AttnLRPRules(Rules):
         return self._absorb_constant(result, constant)
 
     def _absorb_constant(self, result: Tensor, constant: Tensor) -> Tensor:
-        """Count the relevance of `constant`, a part of `result`, as absorbed. Returns `result`.
+        """Record the relevance of `constant`, an additive part of `result`, as absorbed. Returns `result`.
 
-        Heads or positions may be folded into the first dimension, after the rows.
+        The first dimension must be the rows, or the rows with heads or positions folded in after them.
         """
         if self.batch_size > 1 and (result.dim() == 0 or result.shape[0] % self.batch_size):
             self.all_constants_assigned = False
