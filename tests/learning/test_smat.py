@@ -339,6 +339,10 @@ def test_a_mix_of_one_part_later_on_learns_no_more_and_says_so(tmp_path, monkeyp
     ]
     loop._note_collapse(2, 10)
     assert len(loop.notes) == 1, "said once"
+    old = ["From step 10 (epoch 2) on the mix has one part (0.3) and learns no more."]
+    loop.notes = list(old)
+    loop._note_collapse(2, 10)
+    assert loop.notes == old, "the note in a checkpoint of an older version counts, too"
     # Stopped after that, it goes on: what gets no gradient any more is no reason to refuse.
     stopped = Setting()
     with torch.no_grad():
