@@ -126,7 +126,7 @@ MUTANTS = (
         ("explainers", "core"),
     ),
     Mutant(
-        "lrp", "explainers", "gradient / count", "gradient",
+        "lrp", "explainers", "gradient / factors", "gradient",
         "factors share what their product is given", ("explainers", "core"),
     ),
     Mutant(

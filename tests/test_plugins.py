@@ -56,7 +56,7 @@ class Noisy(PoolingModel):
     def _layers(self):
         return torch.nn.ModuleList([torch.nn.Tanh()])
 
-    def _states(self, embeddings, parts):  # noqa: ARG002
+    def _states(self, embeddings, sequence_masks):  # noqa: ARG002
         return [embeddings, self.layers[0](embeddings)]
 
 

@@ -146,7 +146,7 @@ def student(name: str, *, tasks: Sequence[str] | None = None, **metadata: str) -
                 width = self.options["width"]
                 return torch.nn.ModuleList([torch.nn.GRU(width, width, batch_first=True)])
 
-            def _states(self, embeddings, parts):
+            def _states(self, embeddings, sequence_masks):
                 return [embeddings, self.layers[0](embeddings)[0]]
         ```
     """

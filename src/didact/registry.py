@@ -186,7 +186,7 @@ class Registry(Mapping[str, E], Generic[E]):
             self.local[name] = LocalEntry(entry_from(self._entry_type, target, obj), obj, hash_source(obj))
 
     def _check_free(self, name: str, target: str) -> None:
-        """Raise OptionError if the name already stands for something else."""
+        """Raise OptionError if the name is already taken."""
         owner = None
         if name in self._builtin or name in self._reserved:
             owner = "part of didact"

@@ -69,8 +69,8 @@ def test_speaks_json(run):
 def test_a_mix_that_collapses_is_kept_and_told(run, tmp_path):
     result = run("--outer-rate", "5")
     assert result.exit_code == 0, result.output
-    assert "the mix has one part" in " ".join(result.stderr.split())
-    assert "the mix has one part" in (tmp_path / "mine" / "config.json").read_text()
+    assert "all weight is on one component" in " ".join(result.stderr.split())
+    assert "all weight is on one component" in (tmp_path / "mine" / "config.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_mix_that_collapses_is_kept_and_told(run, tmp_path):
         (["--options", "pilots=true"], "Did you mean 'pilot'"),
         (["--outer", "test"], "outer must be train or dev"),
         (["--device", "quantum", "--data", "no/such/data"], "cannot be used here"),
-        (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'"),
+        (["--size", "41"], "41 rows were requested, and .* has 40 in 'explain'"),
         (["--size", "9"], "6 rows for each step and 6 others .* there are 9"),
         (["--student", "same/multitask"], "Choose the strategy 'attention'"),
         (["--student", "bilstm/attention"], "bilstm_attention"),
@@ -104,7 +104,7 @@ def test_a_bad_request_says_what_to_do(run, tmp_path, arguments, message):
     ("arguments", "message"),
     [
         (["--size", "32"], "32 rows for each step and 32 others .* there are 32"),
-        (["--size", "41"], "41 rows were asked for, and .* has 40 in 'explain'. Give a size"),
+        (["--size", "41"], "41 rows were requested, and .* has 40 in 'explain'. Give a size"),
         (["--size", "40", "--batch-size", "9", "--outer", "dev"], "9 rows of dev, and there are 8"),
         (["--learning-rate", "-1"], "--learning-rate: must be a number above 0"),
         (["--student", "same/atention"], "Did you mean 'attention'"),

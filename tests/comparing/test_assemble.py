@@ -52,7 +52,7 @@ class TestFaults:
         )  # fmt: skip
         assert len(found) == 5
         text = "\n".join(found)
-        assert "sizes: 400 rows were asked for" in text
+        assert "sizes: 400 rows were requested" in text
         assert "has only 30 to draw from" in text
         assert "students: same: Student 'same'" in text
         assert "explainers: gradient_norm:" in text

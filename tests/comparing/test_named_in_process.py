@@ -61,7 +61,7 @@ class Gru(PoolModel):
     def _layers(self):
         return nn.ModuleList([nn.GRU(self.options["width"], self.options["width"], batch_first=True)])
 
-    def _states(self, embeddings, parts):  # noqa: ARG002
+    def _states(self, embeddings, sequence_masks):  # noqa: ARG002
         return [embeddings, self.layers[0](embeddings)[0]]
 
 

@@ -372,7 +372,7 @@ class TestFlagsAndPlans:
 
 class TestRefused:
     def test_a_refused_plan_leaves_no_folder(self, compare, tmp_path):
-        with pytest.raises(DidactError, match="rows were asked for"):
+        with pytest.raises(DidactError, match="rows were requested"):
             compare(train_sizes=[10_000], out=tmp_path / "a" / "b" / "run")
         assert not (tmp_path / "a").exists()
 

@@ -192,7 +192,7 @@ class TestAnAttentive:
         np.testing.assert_allclose(explained.scores, torch.tensor([1.0, 4.0, 4.0]).softmax(0), atol=1e-6)
 
     def test_what_it_does_not_record_is_refused(self):
-        with pytest.raises(UnsupportedError, match="'reading' was asked of .*, which records no other. Choose"):
+        with pytest.raises(UnsupportedError, match="'reading' was requested from .*, which records no other. Choose"):
             didact.explain(AttentiveStranger(), TEXTS, "attention_cls")
         with pytest.raises(UnsupportedError, match="no self-attention whose values could be zeroed"):
             didact.explain(AttentiveStranger(), TEXTS, "value_zeroing")

@@ -38,21 +38,21 @@ def with_row(tmp_path, **changes):
         ({"text": ""}, "field 'text' is empty"),
         ({"text": " \n"}, "field 'text' is empty"),
         ({"text": None}, "field 'text' is empty"),
-        ({"text": 12}, "field 'text' holds 12, where a text belongs"),
+        ({"text": 12}, "field 'text' must be a text, got 12"),
         ({"text": "half \ud800"}, "field 'text' holds half a surrogate pair at character 5"),
         ({"label": "one"}, "field 'label' holds 'one', but labels are integers elsewhere (0, "),
-        ({"label": 0.5}, "field 'label' holds 0.5, where a class belongs; scores need task='regression'"),
-        ({"label": [1]}, "field 'label' holds [1], where a class belongs"),
-        ({"id": [1]}, "field 'id' holds [1], where a text or an integer belongs"),
+        ({"label": 0.5}, "field 'label' must be a class, got 0.5; scores need task='regression'"),
+        ({"label": [1]}, "field 'label' must be a class, got [1]"),
+        ({"id": [1]}, "field 'id' must be a text or an integer, got [1]"),
         ({"id": "r1"}, "the id 'r1' was already used, "),
         ({"rationale": [[0, 99]]}, "field 'rationale' holds the span 0 to 99, outside its text of 6 characters"),
         ({"rationale": [[-1, 2]]}, "field 'rationale' holds the span -1 to 2, outside its text of 6 characters"),
         ({"rationale": [[3, 3]]}, "field 'rationale' holds the span 3 to 3, whose start is not before its end"),
         ({"rationale": [[4, 2]]}, "field 'rationale' holds the span 4 to 2, whose start"),
         ({"rationale": [[1, 0, 2]]}, "field 'rationale' holds [1, 0, 2], but a row has the segments 0 to 0"),
-        ({"rationale": [["a", "b"]]}, "field 'rationale' holds ['a', 'b'], where a span"),
+        ({"rationale": [["a", "b"]]}, "field 'rationale' must be a span [start, end] or"),
         ({"rationale": [1, 0, 1]}, "field 'rationale' has 3 marks for 2 whitespace tokens"),
-        ({"rationale": "text"}, "field 'rationale' holds 'text', where a list of spans"),
+        ({"rationale": "text"}, "field 'rationale' must be a list of spans or of 0 and 1, got 'text'"),
     ],
 )
 def test_faulty_field(tmp_path, changes, told):
@@ -90,7 +90,7 @@ def test_scores_must_be_numbers(tmp_path, values):
     if values == ["1.5", ""]:  # no score is no label
         assert [row.label for row in load_data({"test": path})["test"]] == [1.5, None]
     else:
-        assert "field 'score' holds" in message({"test": path})
+        assert "field 'score' must be a" in message({"test": path})
 
 
 def test_misnamed_column_given(tmp_path):
@@ -153,7 +153,7 @@ def test_json_cut_off_in_the_middle(tmp_path):
 def test_broken_lines_are_all_named(tmp_path):
     text = message(lines(tmp_path / "a.jsonl", [GOOD[0], "{no", GOOD[1], "[1]", "[" * 100_000]))
     assert "line 2: the line is broken" in text
-    assert "line 4: holds a JSON list, where an object belongs" in text
+    assert "line 4: must be a JSON object, got list" in text
     assert "line 5: the line is cut off or broken" in text
 
 

@@ -284,7 +284,7 @@ def test_strange_sources_are_refused():
         load_data({})
     with pytest.raises(DataError, match="'unsupervised' is not the name of a split"):
         load_data({"train": pd.DataFrame(ROWS), "unsupervised": pd.DataFrame(ROWS)})
-    with pytest.raises(DataError, match="Two splits stand for 'dev': dev, validation"):
+    with pytest.raises(DataError, match="Two names mean the split 'dev': dev, validation"):
         load_data({"dev": pd.DataFrame(ROWS), "validation": pd.DataFrame(ROWS), "train": pd.DataFrame(ROWS)})
     with pytest.raises(DataError, match="3 rows are too few"):
         load_data({"train": pd.DataFrame(ROWS[:3])})

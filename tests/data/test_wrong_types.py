@@ -31,7 +31,7 @@ def lines(path: Path, *records: object) -> Path:
 
 def test_a_number_of_400_digits(tmp_path):
     path = lines(tmp_path / "x.jsonl", {"text": "good", "score": 10**400})
-    with pytest.raises(DataError, match="line 1: field 'score'.*where a finite number belongs"):
+    with pytest.raises(DataError, match="line 1: field 'score' must be a finite number, got "):
         load_data(path)
 
 

@@ -110,16 +110,16 @@ class TestJsonLines:
         [
             ({"attributions": [0.1, 0.2]}, "has 6 tokens and 2 scores"),
             ({"attributions": None}, "has no 'attributions'"),
-            ({"attributions": ["a"] * 6}, "'attributions' hold text, where numbers belong"),
-            ({"attributions": [None] * 6}, "'attributions' hold None, where numbers belong"),
-            ({"attributions": [True] * 6}, "'attributions' hold true and false, where numbers belong"),
-            ({"attributions": [[1.0], [2.0, 3.0]]}, "'attributions' are lists of different lengths"),
-            ({"attributions": "many"}, "'attributions' are 'many', where numbers belong"),
+            ({"attributions": ["a"] * 6}, "'attributions' must be numbers, got text"),
+            ({"attributions": [None] * 6}, "'attributions' must be numbers, got None"),
+            ({"attributions": [True] * 6}, "'attributions' must be numbers, got true and false"),
+            ({"attributions": [[1.0], [2.0, 3.0]]}, "'attributions' must be one number per token, got lists"),
+            ({"attributions": "many"}, "'attributions' must be numbers, got 'many'"),
             ({"attributions": [0, 0, np.nan, 0, 0, 0]}, "token 3 of 6, 'good', scores nan; scores must be finite"),
             ({"attributions": [0, float("inf"), 0, 0, 0, 0]}, "token 2 of 6, 'a', scores inf"),
             ({"tokens": None}, "has no 'tokens'; it has 'tokens', 'attributions'"),
-            ({"tokens": "a good film"}, "'tokens' are 'a good film', where a list of tokens belongs"),
-            ({"tokens": ["a", 3]}, "'tokens' hold 3, where a token belongs"),
+            ({"tokens": "a good film"}, "'tokens' must be a list of tokens, got 'a good film'"),
+            ({"tokens": ["a", 3]}, "'tokens' must contain only tokens, got 3"),
             (
                 {"tokens": ["a", "bad", "film", ".", "x", "y"]},
                 "token 2 of 6, 'bad', cannot be placed in the text: expected at character 2, where the text has 'A "
@@ -128,12 +128,12 @@ class TestJsonLines:
             ({"tokens": ["[CLS]"] * 6}, "none of its 6 tokens is in the text"),
             ({"id": "c"}, "the data have no row with this id; their ids are 'a', 'b'"),
             ({"id": "b"}, "the id is repeated, first in line 1"),
-            ({"id": 1.5}, "'id' is 1.5, where a text or an integer belongs"),
+            ({"id": 1.5}, "'id' must be a text or an integer, got 1.5"),
             ({"id": None}, "has no id, but other rows have one"),
             ({"token_type_ids": [0, 0]}, "has 6 tokens and 2 segments"),
             ({"token_type_ids": [0, 0, 0, 1, 1, 1]}, "has tokens of segment 1 (counted from 0), and the row"),
-            ({"token_type_ids": [0.5] * 6}, "'token_type_ids' hold 0.5, where integers belong"),
-            ({"predictions": [float("nan"), 1.0]}, "'predictions' hold [nan, 1.0]"),
+            ({"token_type_ids": [0.5] * 6}, "'token_type_ids' must be integers, got 0.5"),
+            ({"predictions": [float("nan"), 1.0]}, "'predictions' must be finite numbers, got [nan, 1.0]"),
         ],
     )  # fmt: skip
     def test_faults_are_told_by_file_row_and_reason(self, tmp_path, change, reason):
@@ -218,16 +218,16 @@ class TestEraser:
         [
             ({"rationales": []}, "line 2: has no 'annotation_id'; it has 'rationales'"),
             ({"annotation_id": "a"}, "line 2: has no 'rationales'"),
-            ({"annotation_id": "a", "rationales": 3}, "line 2: 'rationales' are 3, where a list belongs"),
+            ({"annotation_id": "a", "rationales": 3}, "line 2: 'rationales' must be a list, got 3"),
             ({"annotation_id": "a", "rationales": [{"docid": "d"}]}, "line 2: the rationale of 'd' has neither"),
             ({"annotation_id": "a", "rationales": [{"hard_rationale_predictions": []}]}, "line 2: has no 'docid'"),
             (marked([(2, 4)]), "line 2 (row 'a'): marks the tokens 2 to 4 of a text of 3"),
             (marked([(1, 1)]), "marks the tokens 1 to 1 of a text of 3"),
             (marked([(0, 2), (1, 3)]), "marks some of the tokens 1 to 3 twice"),
             (marked([("0", 2)]), "marks the tokens '0' to 2"),
-            (marked([(0, 1)], classification=3), "'classification' is 3, where the name of a class belongs"),
+            (marked([(0, 1)], classification=3), "'classification' must be the name of a class, got 3"),
             (marked([(0, 1)], annotation_id="z"), "line 2 (row 'z'): the data have no row with this id"),
-            ("[1, 2]", "line 2: is [1, 2], where an object belongs"),
+            ("[1, 2]", "line 2: must be an object, got [1, 2]"),
         ],
     )
     def test_faults(self, tmp_path, record, reason):
@@ -351,7 +351,7 @@ class TestInseq:
             ({"source_attributions": array([[1.0], [2.0]])}, "has 5 tokens and attributions for 2"),
             ({"source_attributions": array(np.ones((5, 1, 2, 2)))}, "attributions of the shape (5, 1, 2, 2)"),
             ({"source_attributions": array([[1.0]] * 5) | {"shape": [9, 9]}}, "of the shape [9, 9] cannot be decoded"),
-            ({"source_attributions": array(np.ones((5, 1))) | {"dtype": "object"}}, "are of type 'object'"),
+            ({"source_attributions": array(np.ones((5, 1))) | {"dtype": "object"}}, "numbers, got type 'object'"),
             ({"source_attributions": array(np.ones((5, 1))) | {"__ndarray__": "b64:&"}}, "cannot be decoded"),
             ({"source_attributions": array([[1.0]] * 2 + [[float("nan")]] * 3)}, "token 3 of 5, '▁film', scores nan"),
             ({"source": None}, "sequence 1: has no 'source'"),
@@ -446,12 +446,12 @@ class TestArrays:
             ({"scores": padded()[:, :6]}, "row 1 (row 'a'): has 7 tokens and 6 scores"),
             ({"scores": np.full((2, 7), np.nan)}, "row 1 (row 'a'): token 2 of 7, 'a', scores nan"),
             ({"scores": np.ones((2, 9))}, "has 7 tokens and 9 scores, and the scores in the padding are not 0"),
-            ({"scores": np.ones((2, 7, 4))}, "row 1 (row 'a'): scores have the shape (7, 4), where"),
-            ({"scores": np.full((2, 7), "x")}, "scores hold text, where numbers belong"),
-            ({"scores": np.ones((2, 7), dtype=bool)}, "scores hold true and false, where numbers belong"),
+            ({"scores": np.ones((2, 7, 4))}, "row 1 (row 'a'): scores must be one number per token, got the shape"),
+            ({"scores": np.full((2, 7), "x")}, "scores must be numbers, got text"),
+            ({"scores": np.ones((2, 7), dtype=bool)}, "scores must be numbers, got true and false"),
             ({"ids": np.array(["a", "z"])}, "row 2 (row 'z'): the data have no row with this id"),
             ({"ids": np.array(["a", "a"])}, "row 2 (row 'a'): the id is repeated, first in row 1"),
-            ({"ids": np.array([0.5, 1.5])}, "'ids' is 0.5, where a text or an integer belongs"),
+            ({"ids": np.array([0.5, 1.5])}, "'ids' must be a text or an integer, got 0.5"),
             ({"segments": np.zeros((2, 3), dtype=int)}, "has 7 tokens and 3 segments"),
         ],
     )  # fmt: skip
@@ -562,11 +562,11 @@ class TestShap:
         ("change", "reason"),
         [
             ({"values": [np.ones(3), np.ones(7)]}, "row 1 (row 'a'): has 6 tokens and 3 scores"),
-            ({"values": [np.ones((6, 2, 2)), np.ones(7)]}, "row 1: values have the shape (6, 2, 2)"),
-            ({"values": [["x"] * 6, np.ones(7)]}, "row 1: values hold text, where numbers belong"),
+            ({"values": [np.ones((6, 2, 2)), np.ones(7)]}, "row 1: values must be tokens × classes, got the shape"),
+            ({"values": [["x"] * 6, np.ones(7)]}, "row 1: values must be numbers, got text"),
             ({"values": [np.full(6, np.nan), np.ones(7)]}, "row 1 (row 'a'): token 2 of 6, 'A ', scores nan"),
             ({"data": [["", "A ", "bad ", "", "", ""], PARTS[1]]}, "row 1 (row 'a'): token 3 of 6, 'bad ', cannot be"),
-            ({"data": [[1, 2, 3, 4, 5, 6], PARTS[1]]}, "row 1: 'data' hold 1, where a token belongs"),
+            ({"data": [[1, 2, 3, 4, 5, 6], PARTS[1]]}, "row 1: 'data' must contain only tokens, got 1"),
             ({"values": [np.ones((6, 2)), np.ones(7)]}, "row 1: values have 2 classes, but 'output_names' has 1"),
         ],
     )  # fmt: skip
@@ -614,13 +614,13 @@ class TestCaptumRecords:
         broken[1].word_attributions = torch.ones(7, 2)
         with pytest.raises(DataError) as caught:
             didact.read_explanations(broken, ROWS)
-        assert "record 2: 'word_attributions' have the shape (7, 2)" in caught.value.faults[0]
+        assert "record 2: 'word_attributions' must be one number per token, got" in caught.value.faults[0]
         with pytest.raises(DataError) as caught:
             didact.read_explanations([*records()[:1], None], ROWS)
-        assert "record 2: is None, where a VisualizationDataRecord belongs" in caught.value.faults[0]
+        assert "record 2: must be a VisualizationDataRecord, got None" in caught.value.faults[0]
         with pytest.raises(DataError) as caught:
             didact.read_explanations(records(attr_class=[1]), ROWS)
-        assert "'attr_class' is [1], where the name or number of a class belongs" in caught.value.faults[0]
+        assert "'attr_class' must be the name or number of a class, got [1]" in caught.value.faults[0]
 
 
 @pytest.mark.parametrize("scores", [padded(), torch.tensor(padded()), SCORES, [1.0, 2.0], [torch.ones(3)]], ids=type)

@@ -62,12 +62,12 @@ class Sharing:
         work = DatasetJob(job, rows, outputs)
         work.check()
         store = work.store(self.root / "explanations" / "maps.parquet")
-        maps = work.explain(store, fill=self._fill)
+        maps = work.explain(store, explain_shards=self._explain_shards)
         store.clear()
         return maps
 
-    def _fill(self, work, store, progress):
-        self.shared.append(self.jobs.fill(work, store, progress))
+    def _explain_shards(self, work, store, progress):
+        self.shared.append(self.jobs.explain_shards(work, store, progress))
         return self.shared[-1]
 
 

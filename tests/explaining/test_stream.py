@@ -701,7 +701,7 @@ def test_a_killed_command_goes_on_to_the_same_file(world, tmp_path):
     ("here", "here is a folder"),
     ("imbd", "Did you mean 'imdb'"),
     ("planted/sentimant(cues=2)/x", "Did you mean 'planted/sentiment'"),
-    ([1, 2], "holds a int, where a record"),
+    ([1, 2], "must contain records, rows or texts, got int"),
     (7, "from an iterable"),
     ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "already used"),
     ([], "nothing to explain"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from didact.learning.outer_rows import OuterRows
+from didact.learning.outer_rows import OuterRowSampler
 
 
 def inner_batches(lengths, size, draw):
@@ -18,7 +18,7 @@ def test_rows_of_every_length_judge_equally_often():
     lengths = np.sort(np.random.default_rng(0).integers(10, 200, 500))
     count = np.zeros(500)
     for epoch in range(1, 401):
-        rows = OuterRows(lengths, 32, seed=0, epoch=epoch)
+        rows = OuterRowSampler(lengths, 32, seed=0, epoch=epoch)
         for taught in inner_batches(lengths, 32, np.random.default_rng(epoch)):
             judging = rows.take(taught)
             assert not set(judging) & set(taught)
@@ -32,7 +32,7 @@ def test_rows_of_every_length_judge_equally_often():
 @pytest.mark.parametrize(("rows", "size"), [(500, 32), (33, 32), (32, 32), (100, 7), (1000, 8)])
 def test_every_row_judges_once_per_pass_in_batches_of_similar_length(rows, size):
     lengths = np.random.default_rng(1).integers(10, 200, rows)
-    outer = OuterRows(lengths, size, seed=3, epoch=1)
+    outer = OuterRowSampler(lengths, size, seed=3, epoch=1)
     nothing = np.zeros(0, dtype=int)
     for _ in range(3):
         seen: list[int] = []
@@ -51,7 +51,7 @@ def test_taught_rows_wait_for_the_next_step():
     lengths = np.array([1] * 6 + [9] * 6)
     short, long = np.arange(6), np.arange(6, 12)
     for epoch in range(20):
-        outer = OuterRows(lengths, 6, seed=0, epoch=epoch)
+        outer = OuterRowSampler(lengths, 6, seed=0, epoch=epoch)
         for taught, other in ((short, long), (long, short)) * 5:
             assert set(outer.take(taught)) == set(other)
 
@@ -59,7 +59,7 @@ def test_taught_rows_wait_for_the_next_step():
 def test_the_rows_of_an_epoch_depend_on_seed_and_epoch_only():
     lengths = np.arange(40)
     nothing = np.zeros(0, dtype=int)
-    first, again, other = (OuterRows(lengths, 8, seed=0, epoch=epoch) for epoch in (1, 1, 2))
+    first, again, other = (OuterRowSampler(lengths, 8, seed=0, epoch=epoch) for epoch in (1, 1, 2))
     assert all(np.array_equal(first.take(nothing), again.take(nothing)) for _ in range(9))
     assert not np.array_equal(np.concatenate([again.take(nothing) for _ in range(5)]),
                               np.concatenate([other.take(nothing) for _ in range(5)]))  # fmt: skip

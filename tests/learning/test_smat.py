@@ -158,7 +158,7 @@ def test_a_damaged_checkpoint_is_started_over(tmp_path):
     setting, whole = Setting(), Setting()
     done = setting.learn(checkpoint=tmp_path / "at")
     whole.learn()
-    assert "started over" in done.notes[0]
+    assert "starts again from the first epoch" in done.notes[0]
     assert torch.equal(setting.explainer.coefficients, whole.explainer.coefficients)
 
 
@@ -322,7 +322,7 @@ def test_a_mix_that_collapses_in_the_first_epoch_is_kept_and_says_so():
     done = setting.learn(SmatOptions(outer_rate=5.0))
     assert len(done.history) == TRAINING.epochs
     (note,) = done.notes
-    assert "(epoch 1) on the mix has one part" in note
+    assert "(epoch 1) on, all weight is on one component" in note
     assert "outer rate (5) may be too high" in note
     assert done.history[-1].active == 1
 
@@ -332,10 +332,17 @@ def test_a_mix_of_one_part_later_on_learns_no_more_and_says_so(tmp_path, monkeyp
     loop = setting.loop()
     with torch.no_grad():
         setting.explainer.coefficients.copy_(torch.eye(8)[3])
-    loop._check_mix(2, 9)
-    assert loop.notes == ["From step 10 (epoch 2) on the mix has one part (0.3) and learns no more."]
-    loop._check_mix(2, 10)
+    loop._note_collapse(2, 9)
+    assert loop.notes == [
+        "From step 10 (epoch 2) on, all weight is on one component (0.3); it gets no gradient any more, so the mix no "
+        "longer changes."
+    ]
+    loop._note_collapse(2, 10)
     assert len(loop.notes) == 1, "said once"
+    old = ["From step 10 (epoch 2) on the mix has one part (0.3) and learns no more."]
+    loop.notes = list(old)
+    loop._note_collapse(2, 10)
+    assert loop.notes == old, "the note in a checkpoint of an older version counts, too"
     # Stopped after that, it goes on: what gets no gradient any more is no reason to refuse.
     stopped = Setting()
     with torch.no_grad():

@@ -187,7 +187,7 @@ class TestAttention:
     def test_a_model_without_attention_says_so(self):
         model = build("bilstm", "classification")
         with pytest.raises(
-            UnsupportedError, match="'mean' was asked of model 'bilstm', which has none.*bilstm_attention"
+            UnsupportedError, match="'mean' was requested from model 'bilstm', which has none.*bilstm_attention"
         ):
             model(model.encode(rows()), listen=("mean",))
         model = build("bilstm_attention", "classification")

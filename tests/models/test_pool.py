@@ -53,7 +53,7 @@ class TestPooling:
 class TestRefusals:
     def test_attention_of_a_mean(self):
         model = pool(pool="mean")
-        with pytest.raises(UnsupportedError, match="'reading' was asked of model 'pool', which has none. Choose"):
+        with pytest.raises(UnsupportedError, match="'reading' was requested from model 'pool', which has none. Choose"):
             model(model.encode(rows()), listen=("reading",))
 
     def test_options_and_tasks(self):

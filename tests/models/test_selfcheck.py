@@ -259,7 +259,7 @@ class TestAttentionThatIsMissing:
             expected = model(batch, listen=("mean",)).mean
             model.model.set_attn_implementation("eager")
             monkeypatch.setattr("didact.models.huggingface.recording", lambda *_: torch.no_grad())
-            model._attention = selfcheck.AttentionSource(is_returned=True)
+            model._measured_attention_source = selfcheck.AttentionSource(is_returned=True)
             found = model(batch, listen=("mean",)).mean
         for row, length in enumerate(batch.lengths.tolist()):
             difference = (found - expected)[row, ..., :length]

@@ -76,9 +76,12 @@ class TestStudents:
     @pytest.mark.parametrize(
         ("student", "text"),
         [
-            ("same/attention", "the same architecture as the model, from random weights; its attention is drawn to"),
+            (
+                "same/attention",
+                "the same architecture as the model, from random weights; its attention is trained towards",
+            ),
             ("bilstm_attention(embeddings=base, width=64)/attention", "on frozen word embeddings of a pretrained"),
-            ("bilstm/multitask", "a small BiLSTM; tags the explanation's units"),
+            ("bilstm/multitask", "a small BiLSTM; also tags the units that the explanation marks"),
             ("org/model/attention", "a model of its own (org/model)"),
             ("odd", "a model of its own"),
         ],

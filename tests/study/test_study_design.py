@@ -78,7 +78,7 @@ def test_both_phases_of_a_simulation_have_their_share_of_errors_and_of_every_ans
 def test_too_few_errors_are_refused_with_counts_and_a_share_that_would_do():
     rows = items_of({"good": 40, "bad": 40}, {"good": 5, "bad": 1})
     with pytest.raises(
-        OptionError, match=r"needs 30 rows that the model has wrong, and there are 6 \(1 'bad', 5 'good'\)"
+        OptionError, match=r"needs 30 rows that the model gets wrong, and there are 6 \(1 'bad', 5 'good'\)"
     ):
         sample_simulation_items(rows, count=60, learn=40, errors=0.5, seed=0)
     with pytest.raises(OptionError, match=r"--errors 0.1 "):

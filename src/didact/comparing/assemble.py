@@ -81,7 +81,7 @@ def _with_sizes(config: CompareConfig, pool: Pool, sample: Sample, findings: Fin
         sizes = tuple(sorted({min(size, largest) for size in sizes}))
     elif max(sizes) > largest:
         findings.faults.append(
-            f"train_sizes: {max(sizes):,} rows were asked for, but {sample.data.name!r} has only {largest:,} to draw "
+            f"train_sizes: {max(sizes):,} rows were requested, but {sample.data.name!r} has only {largest:,} to draw "
             "from. Use smaller sizes."
         )
     return config.with_fields(train_sizes=sizes)

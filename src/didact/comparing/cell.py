@@ -70,6 +70,11 @@ class Cell:
     extra: bool = False
     balanced: bool = False
 
+    @property
+    def explanations_file(self) -> str | None:
+        """The file with the explanations. `maps` is its name in stored cells."""
+        return self.maps
+
     def plain(self) -> dict[str, object]:
         """The cell as plain JSON, as manifests and records store it."""
         fields = asdict(self)
@@ -118,8 +123,8 @@ def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
         train = Examples.of(model, rows, outputs, soft=cell.soft)
     scale = TargetScaler.of(train)
     row_explanations = None
-    if cell.maps is not None:
-        explanations, index = run_inputs.explanations(cell.maps)
+    if cell.explanations_file is not None:
+        explanations, index = run_inputs.explanations(cell.explanations_file)
         row_explanations = explanations.select([index[row.id] for row in train.rows])
     return TeachingData(scale.transform(train), scale.transform(dev), examples["test"], scale, row_explanations)
 
@@ -199,8 +204,8 @@ def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev:
     learner = parse_learner(cell.learner)
     student, explainer, components = init_learning(cell, run_inputs, train)
     training = Training(**cell.training, seed=cell.seed)
-    mix = run_smat(student, _strategy(cell), explainer, components, train, dev, training, learner.smat)
-    notes, choice = list(mix.notes), None
+    result = run_smat(student, _strategy(cell), explainer, components, train, dev, training, learner.smat)
+    notes, choice = list(result.notes), None
     if learner.chooses:
         choice = choose_by_new_students(
             explainer, components, train, dev, training, strategy=lambda: _strategy(cell),
@@ -215,14 +220,14 @@ def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev:
         weights=tuple(explainer.weights.tolist()),
         entropy=view.entropy,
         active=view.active,
-        route=mix.route,
+        route=result.route,
         notes=tuple(notes),
         temperature=explainer.current_temperature,
         kept="learned" if choice is None else choice.name,
-        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in mix.history),
+        epochs=tuple(LearningEpoch(epoch.outer_loss, epoch.entropy, epoch.active) for epoch in result.history),
     )
-    trials = [TrialRecord({}, number(mix.kept_epoch.dev_measure))]
-    return TrainedStudent(student, mix.history, mix.kept_epoch, 0, trials, mix.lost_rows, learned)
+    trials = [TrialRecord({}, number(result.kept_epoch.dev_measure))]
+    return TrainedStudent(student, result.history, result.kept_epoch, 0, trials, result.lost_rows, learned)
 
 
 def init_learning(cell: Cell, run_inputs: RunInputs, train: Examples) -> tuple[Model, ComponentMix, ComponentScores]:

@@ -255,7 +255,7 @@ def _run_directory(plan: CompareConfig, objects: PlanObjects) -> RunDirectory:
 
 
 def _check_can_spread(plan: CompareConfig, teacher: Any) -> None:
-    """Raise if the teacher cannot be spread over devices. A folder is checked when it is loaded."""
+    """Raise if the teacher cannot be distributed over devices. A folder is checked when it is loaded."""
     is_loaded = isinstance(teacher, Predictor)
     if plan.model == "human" or (is_loaded and not getattr(teacher, "can_dispatch", False)):
         name = plan.model if teacher is None else teacher.name

@@ -23,7 +23,7 @@ from didact.evaluation.agree import agreements
 from didact.evaluation.cost import cost_of
 from didact.evaluation.evaluate import run_evaluation
 from didact.explaining.cache import ExplanationCache, Method
-from didact.explaining.dataset import FillStore
+from didact.explaining.dataset import ExplainShards
 from didact.files.atomic import ensure_parent, write_bytes
 from didact.files.store import key_of
 from didact.metrics import METRICS
@@ -47,7 +47,7 @@ class MethodEvaluation:
     """Metrics, agreement and cost of the methods, on some rows of the test split.
 
     `labelled` is the split with the teacher's answers, `learned` holds the explainers learned in this run by label, and
-    `fill` lets the executor share the explaining.
+    `explain_shards` lets the executor share the explaining.
     """
 
     setup: Setup
@@ -56,7 +56,7 @@ class MethodEvaluation:
     labelled: LabelledSplit
     learned: Mapping[str, Any]
     progress: bool = False
-    fill: FillStore | None = None
+    explain_shards: ExplainShards | None = None
     notes: list[str] = field(default_factory=list)
     skipped: list[SkippedMethod] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class MethodEvaluation:
         outputs = self.labelled.outputs.select(np.array([index_of[row.id] for row in rows], dtype=np.int64))
         setup, folder = self.setup, self.folder / _FOLDER
         cache = ExplanationCache(
-            folder, setup.teacher, self.fingerprint, setup.background, outputs, self.progress, self.fill
+            folder, setup.teacher, self.fingerprint, setup.background, outputs, self.progress, self.explain_shards
         )
         files: dict[str, str] = {}
         explanations: dict[str, Explanations] = {}

@@ -15,7 +15,7 @@ from didact.explainers.combine import combine_components
 from didact.explainers.learned import name_of
 from didact.explainers.mix import ComponentMix
 from didact.explaining.cache import CachedFile, ExplanationCache, Method, is_readable_file, slug
-from didact.explaining.dataset import FillStore
+from didact.explaining.dataset import ExplainShards
 from didact.files.store import Store
 from didact.learned.smat_spec import Learner
 from didact.results.component_scores import ComponentScores
@@ -50,12 +50,12 @@ def make_explanations(
     fingerprint: str,
     outputs: Outputs,
     *,
-    fill: FillStore | None,
+    explain_shards: ExplainShards | None,
     progress: bool,
 ) -> ExplanationFiles:
     """Explain the rows of all students with every method, using the cache. `outputs` are the teacher's answers."""
     folder = directory.folder / EXPLANATIONS_FOLDER
-    cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, fill)
+    cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, explain_shards)
     files: dict[tuple[str, int], CachedFile] = {}
     for compared in setup.methods:
         pattern = f"{EXPLANATIONS_FOLDER}/{slug(compared.file_label)}-*.parquet"
@@ -123,7 +123,9 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
     """
     folder = directory.folder / EXPLANATIONS_FOLDER
     by_key = {cell.key: cell for cell in grid.cells}
-    pending = {cell.maps: cell for cell in grid.cells if cell.maps is not None and cell.maps in grid.derived}
+    pending = {
+        file: cell for cell in grid.cells if (file := cell.explanations_file) is not None and file in grid.derived
+    }
     directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in pending))
     loaded: dict[str, ComponentScores] = {}  # large: keep one in memory at a time
     for file, cell in pending.items():

@@ -27,14 +27,17 @@ _STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient
 
 
 class Role(StrEnum):
-    """The role of a table row. All but PLAIN belong to a learned explainer and serve as its fair controls."""
+    """The role of a table row.
+
+    All but PLAIN belong to a learned explainer and are the controls that it must be compared with.
+    """
 
     PLAIN = ""  # a method or control without a learned explainer
     FRESH = "fresh"  # the learned explainer, frozen, tested on new students: its own row
     COTRAINED = "cotrained"  # the student that the explainer was learned with
-    FLATTENED = "flattened"  # the learned explanations, at the mean entropy of the static start
-    MATCHED = "matched"  # the static start, at the mean entropy of the learned explanations
-    SHARPENED = "sharpened"  # the static start, with a temperature chosen on dev
+    FLATTENED = "flattened"  # the learned explanations, flattened to the mean entropy of the explainer before learning
+    MATCHED = "matched"  # the explainer before learning, at the mean entropy of the learned explanations
+    SHARPENED = "sharpened"  # the explainer before learning, with a temperature chosen on dev
     EXTRA = "extra"  # no explanations, but training on the dev rows that learning saw
 
 

@@ -113,7 +113,7 @@ def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], find
             if smallest < batch_size + outer_rows:
                 findings.faults.append(
                     f"train_sizes: {method.label} needs at least {batch_size + outer_rows} rows ({batch_size} for a "
-                    f"training step of {student} and {outer_rows} for the outer loss), and {smallest} were asked for. "
+                    f"training step of {student} and {outer_rows} for the outer loss), and {smallest} were requested. "
                     "Use larger sizes, or a smaller batch_size."
                 )
     return skipped

@@ -3,8 +3,10 @@
 1. `label`: the teacher predicts every row of the train, dev and test splits.
 2. `explain`: every method explains the training rows.
 3. `train`: students learn the teacher's answers, each with the explanations of one method (or none).
-4. `summarise`: compare how well the students predict the teacher on the test rows.
-5. `evaluate`: score the methods with all other metrics (optional).
+4. `summarise`: a table shows how well the students predict the teacher on the test rows.
+5. `evaluate`: all other metrics score the methods (optional).
+
+A cell is one student to train; `build_grid` lists them.
 
 Each step stores its results in the run's folder and skips what is already there, so a stopped run resumes by running
 all five steps again.
@@ -37,7 +39,7 @@ from didact.errors import OptionError, RecordError
 from didact.execution.base import Executor, JobKind, Manifest
 from didact.execution.in_process import InProcess
 from didact.execution.run_dir import RunDirectory
-from didact.explaining.dataset import FillStore
+from didact.explaining.dataset import ExplainShards
 from didact.explaining.shard_jobs import ShardDistributor
 from didact.files.atomic import atomic_folder, remove_stale_drafts, write_text
 from didact.files.checksummed import write_json
@@ -48,12 +50,13 @@ from didact.results.comparison import FILE, Comparison
 from didact.results.run_record import RunRecord
 from didact.viz.progress import announce
 
+# Subfolders: results of cells, inputs of workers ("classroom"), explanations, scores of other metrics.
 _SUBFOLDERS: Final = ("cells", "classroom", EXPLANATIONS_FOLDER, "measured")
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """The rows of all splits with the teacher's answers. `file` is the name of their file in `classroom/`."""
+    """The rows of all splits with the teacher's answers, as read back from `classroom/{file}`."""
 
     teacher_fingerprint: str
     file: str
@@ -83,12 +86,12 @@ class ComparisonRunner:
             write_text(self.folder / "plan.toml", self.plan_text())
             labelled = self.label()
             with ShardDistributor(executor, self.folder) as distributor:
-                fill = distributor.fill if executor.shares_explaining else None
-                files = self.explain(labelled, fill)
+                explain_shards = distributor.explain_shards if executor.shares_explaining else None
+                files = self.explain(labelled, explain_shards)
                 grid = build_grid(self.setup, labelled.teacher_fingerprint, files)
                 self.train(executor, labelled, grid)
                 comparison = self.summarise(labelled, grid)
-                self.evaluate(labelled, grid, fill)
+                self.evaluate(labelled, grid, explain_shards)
         except RecordError as error:
             raise RecordError(
                 f"{error} Finished work is in {self.directory.name}. Fix this and run the same command again to resume."
@@ -100,26 +103,34 @@ class ComparisonRunner:
         """Predict all rows with the teacher, or read the stored predictions."""
         rows = self.setup.splits()
         teacher = self.setup.teacher
-        # A black box has no weights to hash: its answers are its fingerprint, so they come first.
+        # A black box has no weights to hash. Its fingerprint is a hash of its answers, so it labels the rows first.
         splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
         fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
         file = rows_file(fingerprint, rows)
         path = self.folder / "classroom" / file
-        self.directory.push("classroom/answers-*.jsonl")
+        self.directory.push("classroom/answers-*.jsonl")  # answers of a black box that were stored during preparation
         self.directory.pull(f"classroom/{file}")
         stored = _stored_rows(path)
         if stored is None:
             write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
-            stored = read_rows(path)  # use exactly what workers will read
+            stored = read_rows(path)  # without gold labels and rationales, as workers read them
         return LabelledRows(fingerprint, file, stored)
 
-    def explain(self, labelled: LabelledRows, fill: FillStore | None) -> ExplanationFiles:
-        """Explain the training rows with every method. `fill` computes them as jobs of the executor; None: here."""
+    def explain(self, labelled: LabelledRows, explain_shards: ExplainShards | None) -> ExplanationFiles:
+        """Explain the training rows with every method.
+
+        `explain_shards` runs them as jobs of the executor; None explains in this process.
+        """
         outputs = labelled.splits["train"].outputs
         return make_explanations(
-            self.setup, self.directory, labelled.teacher_fingerprint, outputs, fill=fill, progress=self.progress
+            self.setup,
+            self.directory,
+            labelled.teacher_fingerprint,
+            outputs,
+            explain_shards=explain_shards,
+            progress=self.progress,
         )
 
     def train(self, executor: Executor, labelled: LabelledRows, grid: Grid) -> None:
@@ -129,19 +140,24 @@ class ComparisonRunner:
         then produce the explanations that the remaining students learn from.
         """
         self._save_student_inits()
-        manifest = self._manifest(labelled, grid)
+        manifest = self._write_manifest(labelled, grid)
         stage = TrainingStage(executor, manifest, labelled.file, self.directory, self.store, progress=self.progress)
         if grid.learner_cells:
             self._train_cells(stage, grid.learner_cells, "learning explainers", frozenset())
             derive_explanations(self.setup, self.directory, grid, self.store)
-        # If learning an explainer failed, its students have no explanations; `derive_explanations` recorded the error.
+        # Cells whose explainer could not be learned. `derive_explanations` has recorded them as failed.
         failed = {
-            cell.key for cell in grid.student_cells if cell.maps in grid.derived and not self._has_explanations(cell)
+            cell.key
+            for cell in grid.student_cells
+            if cell.explanations_file in grid.derived and not self._has_explanations(cell)
         }
         self._train_cells(stage, grid.student_cells, "training students", failed)
 
     def _train_cells(self, stage: TrainingStage, cells: Sequence[Cell], description: str, failed: Set[str]) -> None:
-        """Train students in workers; those with a strategy or architecture defined in this process train here."""
+        """Train these cells with the executor.
+
+        Cells whose strategy or architecture is registered in this process only train in this process.
+        """
         students = {str(student): student for student in self.setup.students}
         local: list[Cell] = []
         remote: list[Cell] = []
@@ -152,28 +168,33 @@ class ComparisonRunner:
             stage.run(cells, description, failed=failed)
             return
         message = (
-            f"{len(local):,} runs use names registered in this process only, so they train here and not in workers."
+            f"{len(local):,} runs use names registered in this process only, so they train in this process, not in "
+            "workers."
         )
         announce([message], shown=self.progress)
         stage.run(remote, description, failed=failed)
-        replace(stage, executor=InProcess()).run(local, f"{description} here", failed=failed)
+        replace(stage, executor=InProcess()).run(local, f"{description} in this process", failed=failed)
 
     def summarise(self, labelled: LabelledRows, grid: Grid) -> Comparison:
-        """Compute the table of gains; write it to disk, with one line per trained student in results.parquet."""
+        """Compute the table of gains.
+
+        Write it to comparison.json, and one line per trained student to results.parquet.
+        """
         results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits["test"])
         comparison = summarise(results, self.folder, self.plan_text())
         write_results(self.folder / RESULTS, results)
         comparison.save(self.folder / FILE)
         return comparison
 
-    def evaluate(self, labelled: LabelledRows, grid: Grid, fill: FillStore | None) -> None:
+    def evaluate(self, labelled: LabelledRows, grid: Grid, explain_shards: ExplainShards | None) -> None:
         """Score the methods with all other metrics on `eval_rows` test rows; 0 skips this step."""
         if not self.setup.config.eval_rows:
             return
-        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")  # pushed at the end of the run
+        # RunDirectory.__exit__ uploads what matches.
+        self.directory.pull("measured/*", "measured/pictures/*", "measured.json")
         test, learned = labelled.splits["test"], learned_explainers(self.setup, grid.cells, self.store)
         evaluation = MethodEvaluation(
-            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, fill
+            self.setup, self.folder, labelled.teacher_fingerprint, test, learned, self.progress, explain_shards
         )
         evaluation.run(self.setup.config.eval_rows)
 
@@ -205,24 +226,24 @@ class ComparisonRunner:
         for student in self.setup.students:
             student_init = self.setup.student_inits[student.architecture]
             folder = self.folder / "classroom" / "starts" / student_init_name(student_init)
-            for overwrite in (False, True):
-                if _holds_init(folder, student_init):
+            for overwrite in (False, True):  # without overwriting first: another run may have written it
+                if _has_intact_init(folder, student_init):
                     break
                 try:
                     with atomic_folder(folder, overwrite=overwrite, is_in_run=True) as draft:
                         student_init.save(draft)
                 except (RecordError, OptionError):
-                    if overwrite and not _holds_init(folder, student_init):
+                    if overwrite and not _has_intact_init(folder, student_init):
                         raise
 
-    def _manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
+    def _write_manifest(self, labelled: LabelledRows, grid: Grid) -> Manifest:
         """Write the file that describes the students to train. Workers read it."""
         config = self.setup.config
         content = {
             "kind": JobKind.TRAIN,
             "rows": labelled.file,
             "threads": config.threads,
-            # Table rows may share a cell.
+            # Two table rows may need the same student, which is then trained once.
             "cells": [cell.plain() for cell in {cell.key: cell for cell in grid.cells}.values()],
         }
         name = hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
@@ -232,7 +253,8 @@ class ComparisonRunner:
 
     def _has_explanations(self, cell: Cell) -> bool:
         """Whether the file with the cell's explanations exists. It does not if its explainer could not be learned."""
-        return cell.maps is not None and (self.folder / EXPLANATIONS_FOLDER / cell.maps).is_file()
+        file = cell.explanations_file
+        return file is not None and (self.folder / EXPLANATIONS_FOLDER / file).is_file()
 
 
 def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
@@ -241,13 +263,14 @@ def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
     return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 
-def _holds_init(folder: Path, student_init: StudentInit) -> bool:
+def _has_intact_init(folder: Path, student_init: StudentInit) -> bool:
     """Whether the folder holds exactly these initial weights, undamaged."""
     try:
         stored = StudentInit.load(folder)
     except RecordError:
         return False
-    return stored.facts == json.loads(json.dumps(dict(student_init.facts))) and stored.files == student_init.files
+    facts = json.loads(json.dumps(dict(student_init.facts)))  # JSON turns tuples into lists
+    return stored.facts == facts and stored.files == student_init.files
 
 
 def _stored_rows(path: Path) -> dict[str, LabelledSplit] | None:

@@ -60,7 +60,7 @@ class TrainJobs:
         """The job that trains a cell, with the files that it reads and writes."""
         cell = self.cells[key]
         names = [f"classroom/starts/{cell.start}"]
-        names += [f"explanations/{name}" for name in (cell.maps, cell.parts) if name is not None]
+        names += [f"explanations/{name}" for name in (cell.explanations_file, cell.parts) if name is not None]
         inputs = self._common + [file for name in names for file in self._files(name)]
         # The record comes last: it has the checksum of the answers.
         return Job(key, tuple(inputs), (f"cells/{key}.parquet", f"cells/{key}.json"))

@@ -38,8 +38,8 @@ def match_classes(
     """Find the model's class for each class of the data.
 
     `classes` names the data's classes in the model's order: `classes[i]` is what the data call the model's class `i`.
-    An entry that is no class of the data stands for a class that the data do not have. Raises `OptionError` if the
-    names do not decide the match.
+    Write any other name for a class that does not occur in the data. Raises `OptionError` if the names do not decide
+    the match.
     """
     data, model = tuple(map(str, data_classes)), tuple(map(str, model_classes))
     if classes is not None:

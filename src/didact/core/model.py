@@ -103,7 +103,7 @@ class Model(nn.Module, Teacher):
         weights[rows, batch.lengths - 1 if self.pooling_position == "last" else 0] = 1.0
         return weights
 
-    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+    def visible_area(self, height: int, width: int) -> tuple[float, float, float, float]:
         """The part of an image of this size that the model reads: top, left, height, width. By default all of it."""
         return 0.0, 0.0, float(height), float(width)
 

@@ -10,14 +10,14 @@ from typing import Final
 from didact.core.teacher import Attention, Differentiable, Teacher
 from didact.errors import UnsupportedError
 
-# Needs in words. All teachers have `predictions`, and rows have `rationales`, so these need no words.
+# Needs as they appear in messages. Every teacher has "predictions", every row may have "rationales".
 _DESCRIPTIONS: Final = {
     "changed rows": "answers to rows without some of their units",
     "a class or a score": "a class or a score to explain",
     "gradients": "gradients or attention",
     "attention": "gradients or attention",
     "embeddings": "the teacher's embeddings",
-    "weights": "weights that can be drawn again",
+    "weights": "weights that can be randomised",
     "training": "a model that can be built and trained again",
     "classes": "classes",
 }
@@ -34,9 +34,9 @@ def obstacle(teacher: Teacher, need: str) -> str | None:
     if need in _NEEDS_A_MODEL and not isinstance(teacher, Differentiable):
         return f"teacher {teacher.name!r} is a black box that shows only its answers"
     if need == "attention" and not teacher.attention:
-        return f"was asked of model {teacher.name!r}, {teacher.attention_fault}"
+        return f"attention was requested from model {teacher.name!r}, {teacher.attention_fault}"
     if need in ("weights", "training") and teacher.is_dispatched:
-        return f"model {teacher.name!r} is spread over devices and cannot be copied"
+        return f"model {teacher.name!r} is distributed over devices and cannot be copied"
     if need == "training" and teacher.library is None:
         return f"didact cannot build model {teacher.name!r}"
     if need == "classes" and teacher.classes is None:
@@ -53,7 +53,7 @@ def require(teacher: Teacher, need: str, subject: str, *, advice: str | None = N
 def require_attention(teacher: Teacher, fields: Collection[Attention]) -> None:
     """Raise `UnsupportedError` if the teacher does not record these fields of its attention, or cannot zero values."""
     if missing := sorted(set(fields) - set(teacher.attention)):
-        problem, models = f"Attention {', '.join(map(repr, missing))} was asked of", _WITH_ATTENTION
+        problem, models = f"Attention {', '.join(map(repr, missing))} was requested from", _WITH_ATTENTION
         if missing == ["values"]:
             problem, models = "There is no self-attention whose values could be zeroed in", "'native'"
         raise UnsupportedError(f"{problem} model {teacher.name!r}, {teacher.attention_fault}. {_alternatives(models)}")
@@ -69,7 +69,7 @@ def _advice(teacher: Teacher) -> str:
 
 
 def _alternatives(models: str) -> str:
-    """Models and methods for those who lack attention."""
+    """Advice: models with attention, and methods that need none."""
     return (
         f"Choose {models} or a Hugging Face model, or a method that needs gradients or predictions only "
         "(gradient_input, integrated_gradients, occlusion)."

@@ -166,7 +166,7 @@ class Teacher(ABC):
             texts[span.segment] = text[: span.start] + self.absent + text[span.end :]
         return Row(row.id, tuple(texts))
 
-    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+    def visible_area(self, height: int, width: int) -> tuple[float, float, float, float]:
         """The part of an image of this size that is read: top, left, height, width. By default all whole squares."""
         size = self.patch or max(height // 8, 1)
         return 0.0, 0.0, float(height // size * size), float(width // size * size)

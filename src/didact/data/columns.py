@@ -256,7 +256,7 @@ def _alignments(record: Record, column: str, texts: Sequence[str]) -> tuple[tupl
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-        raise FieldError(column, f"holds {fields.short_repr(value)}, where pairs [question span, passage span] belong")
+        raise FieldError(column, f"must be pairs [question span, passage span], got {fields.short_repr(value)}")
     return tuple(
         (fields.span(first, texts, column, segment=0), fields.span(second, texts, column, segment=1))
         for first, second in value

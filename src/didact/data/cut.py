@@ -121,15 +121,15 @@ def default_cut(names: Sequence[str], aliases: Mapping[str, str], unsplit: str) 
     unknown = [name for name in names if name not in aliases]
     if unknown:
         raise DataError(
-            f"{unknown[0]!r} is not the name of a split. Known names: {', '.join(aliases)}. Rename it, or leave it "
-            "out: a mapping from split names to sources takes any files."
+            f"{unknown[0]!r} is not the name of a split. Known names: {', '.join(aliases)}. Rename it, leave it "
+            "out, or pass a mapping from split names to files of any name."
         )
     our_names = [aliases[name] for name in names]
     repeated = [name for name in our_names if our_names.count(name) > 1]
     if repeated:
         raise DataError(
-            f"Two splits stand for {repeated[0]!r}: {', '.join(key for key in names if aliases[key] == repeated[0])}. "
-            "Keep one."
+            f"Two names mean the split {repeated[0]!r}: "
+            f"{', '.join(key for key in names if aliases[key] == repeated[0])}. Keep one."
         )
     if "teach" in our_names or "train" not in our_names:
         return {name: aliases[name] for name in names}

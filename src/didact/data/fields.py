@@ -31,7 +31,7 @@ def checked_text(value: Any, field: str) -> str:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise FieldError(field, "is empty")
     if not isinstance(value, str):
-        raise FieldError(field, f"holds {short_repr(value)}, where a text belongs")
+        raise FieldError(field, f"must be a text, got {short_repr(value)}")
     if not value.isascii():
         try:
             value.encode()
@@ -46,7 +46,7 @@ def row_id(record: Record, field: str = "id") -> str:
     if value is None or value == "":
         return ""
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise FieldError(field, f"holds {short_repr(value)}, where a text or an integer belongs")
+        raise FieldError(field, f"must be a text or an integer, got {short_repr(value)}")
     return checked_text(str(value), field)
 
 
@@ -71,20 +71,20 @@ def checked_number(value: Any, field: str) -> float:
         try:
             value = float(value)
         except ValueError:
-            raise FieldError(field, f"holds {short_repr(value)}, where a number belongs") from None
+            raise FieldError(field, f"must be a number, got {short_repr(value)}") from None
     try:
         if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
             return float(value)
     except OverflowError:  # an integer too large for a float
         pass
-    raise FieldError(field, f"holds {short_repr(value)}, where a finite number belongs")
+    raise FieldError(field, f"must be a finite number, got {short_repr(value)}")
 
 
 def marks(record: Record, field: str, *, length: int) -> list[bool]:
     """A list of 0 and 1 for `length` tokens, as booleans."""
     value = to_builtin(_required(record, field))
     if not are_marks(value):
-        raise FieldError(field, f"holds {short_repr(value)}, where a list of 0 and 1 belongs")
+        raise FieldError(field, f"must be a list of 0 and 1, got {short_repr(value)}")
     if len(value) != length:
         raise FieldError(field, f"has {len(value)} marks for {length} whitespace tokens")
     return [bool(mark) for mark in value]
@@ -120,9 +120,7 @@ def span(value: Any, texts: Sequence[str], field: str, *, segment: int | None = 
         or not all(isinstance(index, int) for index in indices)
         or len(indices) not in (2, 3)
     ):
-        raise FieldError(
-            field, f"holds {short_repr(value)}, where a span [start, end] or [segment, start, end] belongs"
-        )
+        raise FieldError(field, f"must be a span [start, end] or [segment, start, end], got {short_repr(value)}")
     if len(indices) == 2:
         if segment is None:
             raise FieldError(field, f"holds {short_repr(value)}; a row has two texts, so write [segment, start, end]")
@@ -146,7 +144,7 @@ def rationale(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, .
     if value is None:
         return None
     if not isinstance(value, list):
-        raise FieldError(field, f"holds {short_repr(value)}, where a list of spans or of 0 and 1 belongs")
+        raise FieldError(field, f"must be a list of spans or of 0 and 1, got {short_repr(value)}")
     if value and are_marks(value):
         all_tokens = [token for segment, item in enumerate(texts) for token in tokens(item, segment)]
         if len(value) != len(all_tokens):
@@ -164,7 +162,7 @@ def boxes(record: Record, field: str, shape: tuple[int, ...]) -> tuple[Box, ...]
     parsed = []
     for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, list) or len(item) != 4 or not all(isinstance(coordinate, int) for coordinate in item):
-            raise FieldError(field, f"holds {short_repr(item)}, where a box [top, left, bottom, right] belongs")
+            raise FieldError(field, f"must be a box [top, left, bottom, right], got {short_repr(item)}")
         box = Box(*item)
         if not (0 <= box.top < box.bottom <= shape[0] and 0 <= box.left < box.right <= shape[1]):
             raise FieldError(
@@ -195,7 +193,7 @@ def answers(record: Record, field: str, texts: Sequence[str]) -> tuple[Span, ...
     ):
         value = [value]
     if not isinstance(value, list):
-        raise FieldError(field, f"holds {short_repr(value)}, where answers belong")
+        raise FieldError(field, f"must be a list of answers, got {short_repr(value)}")
     return tuple(dict.fromkeys(_answer(item, texts, field) for item in value))
 
 
@@ -207,7 +205,7 @@ def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel
     try:
         pixels = np.asarray(value)
     except ValueError:
-        raise FieldError(field, f"holds {short_repr(value)}, where an image belongs") from None
+        raise FieldError(field, f"must be an image, got {short_repr(value)}") from None
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]
     if pixels.ndim != 3 or pixels.size == 0 or pixels.dtype.kind not in "iu":
@@ -215,7 +213,7 @@ def image(record: Record, field: str) -> UInt8[np.ndarray, "height width channel
             field, f"has shape {pixels.shape} and type {pixels.dtype}; an image is height × width × channel"
         )
     if pixels.min() < 0 or pixels.max() > 255:
-        raise FieldError(field, f"holds values from {pixels.min()} to {pixels.max()}, where bytes (0 to 255) belong")
+        raise FieldError(field, f"must be bytes (0 to 255), got values from {pixels.min()} to {pixels.max()}")
     return pixels.astype(np.uint8, copy=False)
 
 

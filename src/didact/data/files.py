@@ -73,7 +73,7 @@ def parse_json_line(line: str, *, is_last: bool = False) -> Record:
         state = "cut off or broken" if is_last else "broken"
         raise ValueError(f"the line is {state}: it is not valid JSON ({first_line(error)})") from None
     if not isinstance(record, dict):
-        raise ValueError(f"holds a JSON {type(record).__name__}, where an object belongs")
+        raise ValueError(f"must be a JSON object, got {type(record).__name__}")
     return record
 
 

@@ -21,7 +21,7 @@ def raw_label(value: Any, column: str) -> int | str:
         return value
     if isinstance(value, str):
         return fields.checked_text(value, column)
-    raise FieldError(column, f"holds {fields.short_repr(value)}, where a class belongs; scores need task='regression'")
+    raise FieldError(column, f"must be a class, got {fields.short_repr(value)}; scores need task='regression'")
 
 
 def class_indices(

@@ -176,7 +176,7 @@ def _read_chunks(
         mappings = [item for item in items if isinstance(item, Mapping)]
         if len(mappings) < len(items):
             unsupported = next(item for item in items if not isinstance(item, Mapping))
-            raise DataError(f"{name} holds a {type(unsupported).__name__}, where a record, a row or a text belongs.")
+            raise DataError(f"{name} must contain records, rows or texts, got {type(unsupported).__name__}.")
         keys = tuple(dict.fromkeys(key for record in mappings for key in record))
         table = Table(name, keys, mappings, range(count - len(mappings) + 1, count + 1), classes=column_classes)
         is_first = layout is None

@@ -1,7 +1,7 @@
 """`didact.sanity`: checks that explanations depend on the model, and that metrics cannot be fooled.
 
 Three checks: `weights` randomises the teacher layer by layer from the output down (Adebayo et al. 2018), `labels`
-trains a copy on shuffled labels, and `trivial` scores explanations that only give the label away.
+trains a copy on shuffled labels, and `trivial` scores explanations that encode nothing but the label.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def sanity(
 ) -> Sanity:
     """Run sanity checks: do explanations change with the model, and do metrics resist a label leak?
 
-    An explanation that stays alike while the weights of the model are randomised explains something other than the
+    An explanation that hardly changes while the weights of the model are randomised explains something other than the
     model.
 
     Args:

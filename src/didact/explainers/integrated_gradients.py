@@ -27,7 +27,7 @@ class IntegratedGradients(Explainer):
     sharply near a zero baseline, and 50 points may miss the turn. By default (`auto`), points are denser there and
     intervals are halved until they are accurate. The target's change over an interval is known from its ends, so the
     error of the sum over units is measured. The errors of single units are estimated by comparing two quadrature rules
-    on the same points; a change too sharp for any point is missed where units cancel.
+    on the same points; a change so sharp that no point falls into it is missed if the errors of units cancel.
     """
 
     version = 2  # 1 halved intervals by the error of the sum alone, and gave up near the baseline of RMSNorm models

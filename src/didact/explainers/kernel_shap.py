@@ -25,8 +25,8 @@ AUTO_SAMPLES: Final = 500  # `auto` for rows of up to 125 units
 class KernelShap(PerturbationExplainer):
     """Lundberg and Lee 2017, theorem 2. Exact for rows with at most `samples` subsets.
 
-    By default (`auto`), a row of n units gets the larger of 500 and 4n samples. The fit is determined from 2n samples
-    (n pairs) on; twice as many average out what is not additive.
+    By default (`auto`), a row of n units gets the larger of 500 and 4n samples. The fit has a unique solution from 2n
+    samples (n pairs) on; 4n average out interactions between units.
 
     If a row has more subsets, the sizes with the largest kernel weight (one unit present or removed, then two, …) are
     enumerated as far as the budget allows. The rest is sampled without replacement, each subset with its complement

@@ -84,7 +84,7 @@ class ComponentMix(LearnedExplainer):
     def restore(
         self, names: Sequence[str], coefficients: Float[Tensor, " component"], log_temperature: Float[Tensor, ""]
     ) -> None:
-        """Parts of these names, weighed as was learned; `heat` is the logarithm of the temperature."""
+        """Set names, coefficients and log-temperature to learned values."""
         self.names = tuple(names)
         self.coefficients = nn.Parameter(coefficients)
         self.log_temperature = nn.Parameter(log_temperature, requires_grad=self.learn_temperature)

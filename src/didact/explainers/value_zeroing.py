@@ -106,7 +106,7 @@ def _compare_to_originals(model: Model, origin: Int[Tensor, " copy"]) -> Iterato
         # Half precision is too coarse for these distances.
         directions = nn.functional.normalize(hidden.to(torch.promote_types(hidden.dtype, torch.float32)), dim=-1)
         # Half the squared distance of unit vectors is 1 − cosine, without cancellation of small effects.
-        layer_origin = origin.to(hidden.device)  # layers may be spread over devices
+        layer_origin = origin.to(hidden.device)  # layers may be distributed over devices
         layers.append(((directions - directions[layer_origin]).square().sum(-1) / 2).to(origin.device))
         return (hidden[layer_origin], *output[1:]) if isinstance(output, tuple) else hidden[layer_origin]
 

@@ -18,7 +18,7 @@ from didact.explainers.combine import stack_members
 from didact.explainers.learned import name_of
 from didact.explainers.mix import ComponentMix
 from didact.explaining.component_scores import compute_component_scores
-from didact.explaining.dataset import DatasetJob, FillStore
+from didact.explaining.dataset import DatasetJob, ExplainShards
 from didact.explaining.job import ExplainJob
 from didact.explaining.score_checks import warn_about_scores
 from didact.explaining.to_columns import gold_labels
@@ -85,7 +85,7 @@ class ExplanationCache:
     """The explanations of one teacher, in files of one folder. When a plan grows, only its new rows are explained.
 
     `fingerprint` is that of the teacher, `background` are the rows that methods compare with, and `outputs` the
-    teacher's answers, if known. `fill` may explain shards in other processes.
+    teacher's answers, if known. `explain_shards` may explain shards in other processes.
     """
 
     folder: Path
@@ -94,7 +94,7 @@ class ExplanationCache:
     background: Sequence[Row]
     outputs: Outputs | None = None
     progress: bool = False
-    fill: FillStore | None = None
+    explain_shards: ExplainShards | None = None
 
     def explain(self, method: Method, rows: Sequence[Row], *, label: str, quiet: bool = False) -> CachedFile:
         """Return the file with the explanations of these rows. Missing rows are explained first."""
@@ -118,7 +118,7 @@ class ExplanationCache:
         else:
             invalidate_fingerprint(self.teacher)
             store, file = dataset_job.store(cached.path), cached.file
-            new = dataset_job.explain(store, progress=progress, fill=self.fill)
+            new = dataset_job.explain(store, progress=progress, explain_shards=self.explain_shards)
             self._save(cached.path, rows, [*existing, new])
             store.clear()
         warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=2)

@@ -35,8 +35,8 @@ class ComponentRecorder(Explainer):
     def __init__(self, explainer: ComponentMix) -> None:
         super().__init__()
         self.explainer = explainer
-        self.__name__ = f"the parts of {name_of(explainer)}"
-        self.recorded: dict[str, Float[np.ndarray, "unit part"]] = {}
+        self.__name__ = f"the components of {name_of(explainer)}"
+        self.recorded: dict[str, Float[np.ndarray, "unit component"]] = {}
 
     def prepare(self, teacher: Teacher, rows: Sequence[Row]) -> None:
         self.explainer.prepare(teacher, rows)
@@ -49,6 +49,6 @@ class ComponentRecorder(Explainer):
             scores = self.explainer.mix_components(components, batch.units)
         return Explanation(scores, batch.mask, batch.units, "distribution")
 
-    def values_of(self, explanations: Explanations) -> Float[np.ndarray, "unit part"]:
+    def values_of(self, explanations: Explanations) -> Float[np.ndarray, "unit component"]:
         """Return the recorded scores of these rows, and forget them."""
         return np.concatenate([self.recorded.pop(name) for name in explanations.ids])

@@ -62,16 +62,16 @@ class DatasetJob:
         return ShardStore(path, self.job, shard=self.job.shard_rows, teacher=self.fingerprints["teacher"])
 
     def explain(
-        self, store: ShardStore | None = None, *, progress: bool = False, fill: "FillStore | None" = None
+        self, store: ShardStore | None = None, *, progress: bool = False, explain_shards: "ExplainShards | None" = None
     ) -> Explanations:
         """Explain all rows, shard by shard. A `store` supplies finished shards and receives new ones.
 
-        `fill` may explain missing shards in other processes; this process explains the rest.
+        `explain_shards` may explain missing shards in other processes; this process explains the rest.
         """
-        is_filled = fill is not None and store is not None and fill(self, store, progress)
-        with Progress(self.job.title, total=len(self.rows), shown=progress and not is_filled) as bar:
-            explain_shard = self._explain if store is None else store.explain
-            shards = [explain_shard(shard, bar) for shard in self.shards()]
+        is_explained = explain_shards is not None and store is not None and explain_shards(self, store, progress)
+        with Progress(self.job.title, total=len(self.rows), shown=progress and not is_explained) as bar:
+            load_or_explain = self._explain if store is None else store.explain
+            shards = [load_or_explain(shard, bar) for shard in self.shards()]
         images = tuple(row.image for row in self.rows if row.image is not None) or None
         return replace(Explanations.joined(shards), fingerprints=self.fingerprints, images=images)
 
@@ -79,4 +79,5 @@ class DatasetJob:
         return self.job.explain(shard.rows, shard.outputs, bar)
 
 
-FillStore = Callable[[DatasetJob, ShardStore, bool], bool]  # explains missing shards; the last argument is `progress`
+# Explains missing shards. False if it explains none. The last argument is `progress`.
+ExplainShards = Callable[[DatasetJob, ShardStore, bool], bool]

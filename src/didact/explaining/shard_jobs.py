@@ -206,7 +206,7 @@ class ShardDistributor:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fill(self, dataset_job: DatasetJob, store: ShardStore, progress: bool) -> bool:
+    def explain_shards(self, dataset_job: DatasetJob, store: ShardStore, progress: bool) -> bool:
         """Explain the shards that the store lacks. False if this process should explain them."""
         if not _is_shareable(dataset_job.job.method) or self.executor.max_concurrency() < 2:
             return False

@@ -123,8 +123,8 @@ def _boxes(
     assert batch.pixels is not None
     patch = _patch_size(batch)
     ends = np.concatenate([corners, corners + patch], axis=1).astype(np.float64)
-    windows = np.array([teacher.window(*row.image.shape[:2]) for row in rows if row.image is not None])[row_of_unit]
-    start, size = np.tile(windows[:, :2], 2), np.tile(windows[:, 2:], 2)
+    areas = np.array([teacher.visible_area(*row.image.shape[:2]) for row in rows if row.image is not None])[row_of_unit]
+    start, size = np.tile(areas[:, :2], 2), np.tile(areas[:, 2:], 2)
     return np.round(start + ends * size / np.tile(batch.pixels.shape[2:], 2)).astype(np.int64)
 
 

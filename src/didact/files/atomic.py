@@ -29,7 +29,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, content: str) -> None:
     """Write a text as UTF-8, atomically.
 
-    Raises `DataError` for half a surrogate pair, which a terminal makes of bytes that are not UTF-8.
+    Raises `DataError` for an unpaired surrogate, as Python makes of command-line bytes that are not UTF-8.
     """
     try:
         encoded = content.encode()

@@ -120,7 +120,7 @@ def in_rows(value: Any, lengths: Any, name: str) -> Sequence[Any]:
     if lengths is not None:
         return _split_by_length(value, lengths, name)
     if isinstance(value, np.ndarray) and value.dtype == object and value.ndim > 1:
-        raise DataError(f"{name} holds Python objects, where numbers or text belong.")
+        raise DataError(f"{name} must be numbers or text, got Python objects.")
     if isinstance(value, str | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) < 1:
         raise DataError(f"{name} must have one entry per row, not {value!r}.")
     return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "U" else list(value)

@@ -25,7 +25,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
         where = f"record {number}"
         with parsed.reading(where):
             if not is_record(record):
-                raise Fault(f"is {short_repr(record)}, where a VisualizationDataRecord belongs")
+                raise Fault(f"must be a VisualizationDataRecord, got {short_repr(record)}")
             scores = numbers(record.word_attributions, "'word_attributions'")
             tokens = token_list(record.raw_input_ids, "'raw_input_ids'")
             target, prediction = (_class(getattr(record, key, None), key) for key in ("attr_class", "pred_class"))
@@ -42,4 +42,4 @@ def _class(value: Any, key: str) -> str | int | None:
         return int(value)
     if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
         return None if value == "" else value
-    raise Fault(f"{key!r} is {short_repr(value)}, where the name or number of a class belongs")
+    raise Fault(f"{key!r} must be the name or number of a class, got {short_repr(value)}")

@@ -48,7 +48,7 @@ def read(source: Any, name: str, rows: Sequence[Row], options: ImportOptions) ->
             id = optional_id(required(record, "annotation_id"), "annotation_id")
             rationales = required(record, "rationales")
             if not isinstance(rationales, list | tuple):
-                raise Fault(f"'rationales' are {short_repr(rationales)}, where a list belongs")
+                raise Fault(f"'rationales' must be a list, got {short_repr(rationales)}")
             entries.append((where, str(id), record, [_checked_rationale(rationale) for rationale in rationales]))
     is_soft = [
         all(rationale.get(SOFT) is not None for rationale in rationales) and bool(rationales)
@@ -102,7 +102,7 @@ def _row(
         )
     prediction = record.get("classification")
     if prediction is not None and not isinstance(prediction, str):
-        raise Fault(f"'classification' is {short_repr(prediction)}, where the name of a class belongs")
+        raise Fault(f"'classification' must be the name of a class, got {short_repr(prediction)}")
     return ParsedRow(where, id, tokens, np.concatenate(scores), spans=spans, target=prediction, prediction=prediction)
 
 

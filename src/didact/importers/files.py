@@ -86,5 +86,5 @@ def _objects(
         if isinstance(value, dict):
             entries.append((f"{unit} {number}", value))
         else:
-            parsed.add_fault(f"{unit} {number}", f"is {short_repr(value)}, where an object belongs")
+            parsed.add_fault(f"{unit} {number}", f"must be an object, got {short_repr(value)}")
     return entries

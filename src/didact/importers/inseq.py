@@ -51,7 +51,7 @@ def read(
 def _row(where: str, sequence: Any, target: str | int | None, scores: str | None, texts: int) -> ParsedRow:
     fields, kind = _unwrap(sequence)
     if not isinstance(fields, dict):
-        raise Fault(f"is {short_repr(fields)}, where tokens and attributions belong")
+        raise Fault(f"must have tokens and attributions, got {short_repr(fields)}")
     source, generated = _tokens(fields, "source"), _tokens(fields, "target")
     start = fields.get("attr_pos_start") or 0
     if not isinstance(start, int) or not 0 <= start <= len(generated):
@@ -114,7 +114,7 @@ def _matrix(value: Any, tokens: int, kind: str) -> Float[np.ndarray, "token step
         array = np.sqrt((array**2).sum(-1))  # the L2 norm of gradients, as inseq shows them
     if array.ndim != 2:
         raise Fault(
-            f"has attributions of the shape {array.shape}, where tokens × steps belong; save the result of "
+            f"has attributions of the shape {array.shape} instead of tokens × steps; save the result of "
             "out.aggregate(…)"
         )
     if len(array) != tokens:
@@ -126,11 +126,11 @@ def _tokens(fields: Mapping[str, object], key: str) -> list[str]:
     tokens = []
     listed = required(fields, key)
     if not isinstance(listed, list):
-        raise Fault(f"{key!r} is {short_repr(listed)}, where a list of tokens belongs")
+        raise Fault(f"{key!r} must be a list of tokens, got {short_repr(listed)}")
     for item in listed:
         token = item if isinstance(item, str) else required(_unwrap(item)[0], "token")
         if not isinstance(token, str):
-            raise Fault(f"{key!r} holds {short_repr(token)}, where a token belongs")
+            raise Fault(f"{key!r} must contain only tokens, got {short_repr(token)}")
         tokens.append(token)
     return tokens
 
@@ -153,7 +153,7 @@ def _array(value: Any) -> Float[np.ndarray, "..."]:
     if not isinstance(content, str):
         return float_array(content, "attributions")
     if np.dtype(dtype if dtype in ("float16", "float32", "float64") else "O") == object:
-        raise Fault(f"attributions are of type {short_repr(dtype)}, where floating-point numbers belong")
+        raise Fault(f"attributions must be floating-point numbers, got type {short_repr(dtype)}")
     try:
         head, _, body = content.partition(":")
         packed = base64.b64decode(body, validate=True)

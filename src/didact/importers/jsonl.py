@@ -49,5 +49,5 @@ def _prediction(record: Mapping[str, object]) -> int | str | None:
         return None
     outputs = numbers(record["predictions"], "'predictions'")
     if not np.isfinite(outputs).all():
-        raise Fault(f"'predictions' hold {short_repr(outputs.tolist())}, where finite numbers belong")
+        raise Fault(f"'predictions' must be finite numbers, got {short_repr(outputs.tolist())}")
     return None if not len(outputs) else f"{outputs[0]:.4g}" if len(outputs) == 1 else int(outputs.argmax())

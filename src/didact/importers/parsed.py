@@ -69,7 +69,7 @@ class ImportOptions:
 def required(record: Any, key: str) -> Any:
     """The value of a key. Raises `Fault` if it is missing."""
     if not isinstance(record, dict):
-        raise Fault(f"is {short_repr(record)}, where an object with {key!r} belongs")
+        raise Fault(f"must be an object with {key!r}, got {short_repr(record)}")
     if record.get(key) is None:
         raise Fault(f"has no {key!r}; it has {', '.join(map(repr, record)) or 'nothing'}")
     return record[key]
@@ -79,7 +79,7 @@ def numbers(value: Any, name: str) -> Float[np.ndarray, " token"]:
     """A vector of numbers. They may be infinite or NaN; `align_rows` checks them with the name of the token."""
     array = float_array(value, name)
     if array.ndim != 1:
-        raise Fault(f"{name} have the shape {array.shape}, where one number per token belongs")
+        raise Fault(f"{name} must be one number per token, got the shape {array.shape}")
     return array
 
 
@@ -87,7 +87,7 @@ def integers(value: Any, name: str) -> list[int]:
     values = numbers(value, name)
     wrong = values[~((np.abs(values) < 2**53) & (values == np.floor(values)))]
     if len(wrong):
-        raise Fault(f"{name} hold {wrong[0]:g}, where integers belong")
+        raise Fault(f"{name} must be integers, got {wrong[0]:g}")
     return [int(number) for number in values]
 
 
@@ -97,15 +97,15 @@ def float_array(value: Any, name: str) -> Float[np.ndarray, "..."]:
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
     if isinstance(value, str | bytes) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
-        raise Fault(f"{name} are {short_repr(value)}, where numbers belong")
+        raise Fault(f"{name} must be numbers, got {short_repr(value)}")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise Fault(f"{name} are lists of different lengths, where one number per token belongs") from None
+        raise Fault(f"{name} must be one number per token, got lists of different lengths") from None
     if array.size == 0:
         return np.zeros(array.shape)
     if array.dtype == object or array.dtype.kind not in "iuf":
-        raise Fault(f"{name} hold {_kind(array)}, where numbers belong")
+        raise Fault(f"{name} must be numbers, got {_kind(array)}")
     return array.astype(np.float64)
 
 
@@ -114,10 +114,10 @@ def token_list(value: Any, name: str = "'tokens'") -> tuple[str, ...]:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise Fault(f"{name} are {short_repr(value)}, where a list of tokens belongs")
+        raise Fault(f"{name} must be a list of tokens, got {short_repr(value)}")
     wrong = [item for item in value if not isinstance(item, str)]
     if wrong:
-        raise Fault(f"{name} hold {short_repr(wrong[0])}, where a token belongs")
+        raise Fault(f"{name} must contain only tokens, got {short_repr(wrong[0])}")
     return tuple(value)
 
 
@@ -127,7 +127,7 @@ def optional_id(value: Any, key: str) -> str | None:
     if value is None or (isinstance(value, str) and not value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise Fault(f"{key!r} is {short_repr(value)}, where a text or an integer belongs")
+        raise Fault(f"{key!r} must be a text or an integer, got {short_repr(value)}")
     return str(value)
 
 

@@ -60,7 +60,7 @@ def _row(
         only = names[0] if names is not None and len(names) == 1 else None
         return ParsedRow(where, None, tokens, values, target=only)
     if values.ndim != 2:
-        raise Fault(f"values have the shape {values.shape}, where tokens × classes belong")
+        raise Fault(f"values must be tokens × classes, got the shape {values.shape}")
     classes = values.shape[1]
     if names is not None and len(names) != classes:
         raise Fault(f"values have {classes} classes, but 'output_names' has {len(names)}")
@@ -91,7 +91,7 @@ def _output_names(value: Any) -> list[str] | None:
         return None
     listed = [value] if isinstance(value, str) else value.tolist() if isinstance(value, np.ndarray) else value
     if not isinstance(listed, Sequence) or not all(isinstance(name, str) for name in listed):
-        raise DataError(f"'output_names' are {short_repr(value)}, where the names of classes belong.")
+        raise DataError(f"'output_names' must be the names of classes, got {short_repr(value)}.")
     return list(listed)
 
 

@@ -284,7 +284,7 @@ class _L2EJob:
             )
         if size is not None and not 2 <= size <= len(pool):
             raise OptionError(
-                f"{size:,} rows were asked for, and {data.name!r} has {len(pool):,} in {self.split!r}. Give a size "
+                f"{size:,} rows were requested, and {data.name!r} has {len(pool):,} in {self.split!r}. Give a size "
                 "from 2 to that number."
             )
         indices = subset([row.id for row in pool], size=size or len(pool), seed=training.seed)

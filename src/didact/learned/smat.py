@@ -70,14 +70,14 @@ def learn_smat(
 ) -> ComponentMix:
     """Learn explanations that teach: SMaT (Fernandes et al. 2022).
 
-    A student learns from the explanations, and the explainer learns what helps that student. Whether the result teaches
-    better than its parts is decided by `compare`: put the folder, or `smat`, among its explainers.
+    A student learns from the explanations, and the explainer learns what helps that student. To see whether the result
+    teaches better than its components, pass the folder or `smat` to `compare`.
 
     Args:
         teacher: The model.
         data: A data set, or its name. Learning uses the split `explain`, or `train` if the data lack it; `dev` chooses
             the epoch.
-        family: What is weighed: attention_mix (heads), gradient_mix (heads), or blend (other methods).
+        family: What is weighed: attention_mix (heads), gradient_mix (layers), or blend (other methods).
         student: The student to learn with (default: one that suits the teacher).
         size: Number of rows to learn from.
         seed: Seed of rows and first weights.
@@ -154,7 +154,7 @@ def check_smat(data: Dataset, learner: Learner, *, student: str | None, size: in
             raise OptionError(f"{data.name!r} has no rows in {name!r}, which SMaT needs.")
     if not 1 <= size <= len(data[split]):
         raise OptionError(
-            f"{size:,} rows were asked for, and {data.name!r} has {len(data[split]):,} in {split!r}. Give a size (on "
+            f"{size:,} rows were requested, and {data.name!r} has {len(data[split]):,} in {split!r}. Give a size (on "
             f"the command line --size) of at most {len(data[split]):,}."
         )
     check_row_counts(size, len(data["dev"]), batch_size=minimum.batch_size, smat=learner.smat)

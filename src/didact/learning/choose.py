@@ -1,4 +1,4 @@
-"""Whether a learned explainer teaches better than its initial state or its members: new students decide, on dev."""
+"""Chooses between a learned explainer, its initial weights and its members, by the dev scores of new students."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

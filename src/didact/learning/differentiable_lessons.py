@@ -25,7 +25,7 @@ class DifferentiableLessons:
         self.units: Bool[Tensor, "row unit"] = row_mask(bounds).to(device)
         self.counts = torch.from_numpy(np.diff(bounds))
         values = pad_ragged(components.values, bounds).to(device, dtype)
-        self.values: Float[Tensor, "row part unit"] = values.transpose(1, 2).contiguous()
+        self.values: Float[Tensor, "row component unit"] = values.transpose(1, 2).contiguous()
         self.crossing = PositionMap.of(components.maps, batch).to(device, dtype)
         self.lost_rows = int(self.crossing.uncovered.any(-1).sum())
         self.target_units = batch.units.to(device)

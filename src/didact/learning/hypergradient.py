@@ -1,4 +1,4 @@
-"""The hypergradient: derivative of the student's outer loss, after one training step, by the explainer's parameters φ.
+"""The hypergradient: derivative of the outer loss after a training step with respect to the explainer's parameters φ.
 
 φ enters the student's step only through the explanation loss: g(φ) = ∇θ [L_sim(θ) + L_expl(θ, φ)]. The optimiser steps
 to θ' = θ − Δ(g). With v = ∇L_sim(θ') on other rows and u = (∂Δ/∂g)ᵀ v, the hypergradient is dL_sim/dφ = −⟨∂g/∂φ, u⟩.
@@ -37,7 +37,7 @@ _CHUNK: Final = 1 << 17  # weights that are processed together
 
 @dataclass(frozen=True)
 class Step:
-    """The weights after one optimiser step, and the derivative of the step by its gradient.
+    """The weights after one optimiser step, and the derivative of the step with respect to its gradient.
 
     `vjp` is the vector-Jacobian product v ↦ (∂Δ/∂g)ᵀ v, for a gradient v at the new weights. It may overwrite v.
     """
@@ -88,7 +88,10 @@ class _Sgd:
         return list(torch._foreach_add(self.weights, change, alpha=-self.group["lr"]))
 
     def times_derivative(self, vector: list[Tensor]) -> list[Tensor]:
-        """The vector times the derivative of the step by the gradient: the learning rate, whatever the momentum."""
+        """The vector times the derivative of the step with respect to the gradient.
+
+        This is the learning rate, whatever the momentum.
+        """
         return list(torch._foreach_mul(vector, self.group["lr"]))
 
 
@@ -127,7 +130,7 @@ class _Adam:
         return self._unflattened(new)
 
     def times_derivative(self, vector: list[Tensor]) -> list[Tensor]:
-        """The vector times the derivative of each weight's step by its gradient.
+        """The vector times the derivative of each weight's step with respect to its gradient.
 
         Adam makes full steps even from gradients at rounding level (a bias under a softmax), where its derivative is
         huge. These weights contribute next to nothing to the exact product, but would dominate a finite difference, so

@@ -12,7 +12,7 @@ from didact.core.seeds import numpy_generator
 _WINDOW: Final = 4  # batches sorted by length together
 
 
-class OuterRows:
+class OuterRowSampler:
     """Batches of row indices from shuffled passes, each row once per pass.
 
     Rows that the student learns from in the current step are excluded, and wait for the next step. Batch sizes

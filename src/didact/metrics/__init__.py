@@ -100,9 +100,9 @@ METRICS: Final[Registry[MetricEntry]] = Registry(
         "precision": _plausible("Precision", _ERASER, "Share of the top words that are marked."),
         "recall": _plausible("Recall", _ERASER, "Share of the marked words that are among the top ones."),
         "f1": _plausible("F1", _ERASER, "Harmonic mean of precision and recall of the top words."),
-        "iou_f1": _plausible("IouF1", _ERASER, "F1 of whole spans; a span counts where half of it is met."),
+        "iou_f1": _plausible("IouF1", _ERASER, "F1 of whole spans; two spans match at an IoU of 0.5 or more."),
         "iou_semantic": _stable("SemanticStability", "Top words shared with rows that mean the same."),
-        "iou_lexical": _stable("LexicalStability", "Top words shared with rows that are worded alike."),
+        "iou_lexical": _stable("LexicalStability", "Top words shared with rows of similar wording."),
     },
     group="didact.metrics",
 )

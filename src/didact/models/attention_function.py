@@ -20,7 +20,7 @@ from didact.errors import UnsupportedError
 from didact.models.attention_recorder import AttentionRecorder
 
 IMPLEMENTATION: Final = "didact"
-_RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("didact_ear", default=None)
+_RECORDER: ContextVar[AttentionRecorder | None] = ContextVar("didact_recorder", default=None)
 
 # Arguments that transformers' eager functions ignore as well: the mask already contains their effect, or they concern
 # outputs and caches that are handled outside of the attention function.

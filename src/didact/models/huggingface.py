@@ -1,9 +1,9 @@
-"""The adapter of Hugging Face models: forward passes from the embeddings up that record attention.
+"""Adapter for Hugging Face models: forward passes from the embeddings up that record attention.
 
 A `Model` of didact splits the forward pass in two: `encode` and `embed` turn rows into embeddings, and `run` computes
-logits from embeddings (transformers: `inputs_embeds`). Gradient methods interpolate and differentiate in between. `run`
-also records attention and hidden states (`listen`). The transformers model itself is never changed: hooks and the
-attention implementation are in place only during a forward pass.
+logits from embeddings (transformers: `inputs_embeds`). Gradient methods replace or differentiate the embeddings between
+the two. `run` also records attention and hidden states (`listen`). Between calls the transformers model is unchanged:
+hooks and the attention function are installed only during a forward pass.
 """
 
 import inspect
@@ -68,7 +68,8 @@ class HuggingFaceModel(Model):
     Args:
         model: With a head for sequence classification, question answering or image classification.
         tokenizer: A fast tokenizer, because explanations need character offsets; for images the image processor.
-        task: By default the task of the head. Classifiers of text pairs look like those of single texts.
+        task: By default the task of the head. Pass the task `pair` for text pairs: their heads look like those of
+            single texts.
         classes: Names of the outputs, by default those of the configuration (`id2label`).
         name: For messages and reports, by default `model.name_or_path`.
         max_length: Maximum number of tokens, by default the limit of model and tokenizer.
@@ -97,13 +98,13 @@ class HuggingFaceModel(Model):
         super().__init__()
         check_architecture(model)
         self.model = model
-        self.tokenizer = tokenizer
+        self.tokenizer = tokenizer  # for image tasks the image processor
         self.name = name or getattr(model, "name_or_path", "") or type(model).__name__
         self.task = fitting_task(model, task)
         self.classes = class_names(model, self.task, classes)
         self.truncate = truncate
         self._pooling_position: PoolingPosition | None = None
-        self._attention: AttentionSource | None = None
+        self._measured_attention_source: AttentionSource | None = None
         self._is_probed = False
         self.max_length = max_input_length(model, tokenizer, max_length)
         self._layers = transformer_layers(model)
@@ -134,13 +135,16 @@ class HuggingFaceModel(Model):
 
     @property
     def is_portable(self) -> bool:  # type: ignore[override]
-        """False for a model on several devices: another machine may have less memory."""
+        """Whether a saved copy can be loaded elsewhere.
+
+        False for a model on several devices: another machine may have less memory.
+        """
         return not self.is_dispatched
 
     def to(self, *args: Any, **kwargs: Any) -> "HuggingFaceModel":
         if self.is_dispatched:
             raise UnsupportedError(
-                f"Model {self.name!r} is spread over devices by accelerate and cannot be moved to one of them. "
+                f"Model {self.name!r} is distributed over devices by accelerate and cannot be moved to one of them. "
                 "Load it again with that device."
             )
         return super().to(*args, **kwargs)
@@ -172,14 +176,14 @@ class HuggingFaceModel(Model):
     def _encode_images(self, rows: Sequence[Row]) -> Batch:
         images = [rgb_image(row, self.name) for row in rows]
         pixels = self.tokenizer(images=images, return_tensors="pt", input_data_format="channels_last")["pixel_values"]
-        if getattr(self.tokenizer, "do_center_crop", False):  # boxes cannot follow a crop
+        if getattr(self.tokenizer, "do_center_crop", False):  # the boxes refer to the uncropped image
             rows = [replace(row, rationale=None) for row in rows]
         return patch_batch(rows, pixels, patch=self._patch_size, leading=self._leading_positions)
 
-    def window(self, height: int, width: int) -> tuple[float, float, float, float]:
+    def visible_area(self, height: int, width: int) -> tuple[float, float, float, float]:
         """Top, left, height and width of the part of an image that remains after the processor's crop, in pixels."""
         crop = crop_window(self.tokenizer, height, width)
-        return super().window(height, width) if crop is None else crop
+        return super().visible_area(height, width) if crop is None else crop
 
     def _count_leading_positions(self) -> int:
         """The number of special positions ([CLS], registers) before the patches, from a pass over an empty image."""
@@ -189,6 +193,10 @@ class HuggingFaceModel(Model):
         with eval_mode(self), torch.no_grad():
             hidden = self._first_layer_input({"pixel_values": pixels})
         return int(hidden.shape[1]) - (height // self._patch_size) * (width // self._patch_size)
+
+    @property
+    def _patch_module(self) -> nn.Module:
+        return self.model.base_model.embeddings.patch_embeddings
 
     # -- from the embeddings up ---------------------------------------------------------------------------------------
 
@@ -216,8 +224,8 @@ class HuggingFaceModel(Model):
 
         - `at`: which embeddings these are, as in `embed`.
         - `listen`: `full` (attention logits), `mean` (attention logits averaged over queries), `reading`
-          (log-probabilities with which the pooling position attends), `weights` (attention probabilities), `hidden`
-          (hidden states).
+          (log attention probabilities with the pooling position as query), `weights` (attention probabilities),
+          `hidden` (hidden states).
         - `zero_values_at`: positions whose value vectors are zero in every layer, for value zeroing.
 
         Raises an `UnsupportedError` if the model does not support the requested attention.
@@ -225,10 +233,11 @@ class HuggingFaceModel(Model):
         records_attention = bool(set(listen) & ATTENTION_FIELDS)
         if records_attention or zero_values_at is not None:
             self.check_attention(listen, zero_values_at)
-        recorder = AttentionRecorder(
-            listen, batch, self._recorder_pooling(batch) if "reading" in listen else "first", zero_values_at
-        )
-        # sdpa returns no attention and has no second derivative. If neither is needed, the model's own code is faster.
+        # "first" is not used without "reading".
+        pooling = self._pooling_for_recorder(batch) if "reading" in listen else "first"
+        recorder = AttentionRecorder(listen, batch, pooling, zero_values_at)
+        # With a recorder, layers use didact's attention function. The model's own (sdpa) is faster, but returns no
+        # attention and has no second derivative.
         uses_recorder = records_attention or zero_values_at is not None or torch.is_grad_enabled()
         output = self.call_transformers(
             embeddings, batch, at=at, recorder=recorder if uses_recorder else None, listen=listen
@@ -262,11 +271,12 @@ class HuggingFaceModel(Model):
         if returns_attention:
             options["output_attentions"] = True
         pools_last = self.pools_last  # may run the model to measure it, so before hooks are in place
-        word_vectors: Tensor | None = None  # then the model gets token ids or pixels, and a hook puts in the embeddings
+        word_vectors: Tensor | None = None  # None: the model gets ids or pixels, and a hook replaces the embeddings
         if self.task.is_text and at == "word":
             word_vectors = embeddings
         elif self.task.is_text and pools_last:
-            # Given token ids, a causal classifier searches them for the last token, and undoes our pooling.
+            # From token ids, a causal classifier finds the last token itself, which would override
+            # pooling_at_last_token.
             word_vectors = self.embed(batch)
         with ExitStack() as stack:
             if recorder is not None:
@@ -288,7 +298,7 @@ class HuggingFaceModel(Model):
             return self.logits_from_output(self.model(**inputs, return_dict=True), batch)
 
     def logits_from_output(self, output: Any, batch: Batch) -> Float[Tensor, "batch *output"]:
-        """The logits in an output of transformers. Of span prediction: -inf where no answer can be."""
+        """The logits in an output of transformers. For span prediction, -inf where no answer may start or end."""
         logits = self.task.head_logits(output).to(batch.device)  # accelerate may return them on another device
         return self.task.token_logits(logits, batch) if self.task.is_per_token else logits
 
@@ -307,17 +317,19 @@ class HuggingFaceModel(Model):
         """
         if self._is_probed:
             return
-        self._is_probed = True  # measuring also encodes rows
+        self._is_probed = True  # before measuring, which also calls encode
         try:
-            assert self.pooling_position
-            assert self._attention_source
+            _ = self.pooling_position, self._attention_source  # both are measured on first access
         except BaseException:
             self._is_probed = False
             raise
 
     @property
     def pooling_position(self) -> PoolingPosition:  # type: ignore[override]
-        """Where the head pools, measured on two short rows. Heads with logits per token read every position."""
+        """Where the head pools, measured on two short rows.
+
+        For heads with logits per token it has no meaning and is `first`.
+        """
         if self.task.is_per_token:
             return "first"
         if self._pooling_position is None:
@@ -333,22 +345,25 @@ class HuggingFaceModel(Model):
 
     @property
     def _attention_source(self) -> "AttentionSource":
-        if self._attention is None:
+        if self._measured_attention_source is None:
             from didact.models.selfcheck import attention_source
 
-            self._attention = attention_source(self)
-        return self._attention
+            self._measured_attention_source = attention_source(self)
+        return self._measured_attention_source
 
     @property
     def attention(self) -> Collection[Attention]:
-        """What `listen` may request of attention; `values` stands for `zero_values_at`. Empty without attention."""
+        """The attention fields that `listen` may name, and `values` if `zero_values_at` works.
+
+        Empty if none can be recorded.
+        """
         if self._attention_source.fault is not None:
             return ()
         return ("mean", "reading", "full", "weights") if self._attention_source.is_returned else super().attention
 
     @property
     def attention_fault(self) -> str:
-        """Why attention is missing, as the end of an error message."""
+        """Why the requested fields are missing: a clause that ends an error message."""
         fault = self._attention_source.fault or (
             "it does not use transformers' attention interface, so its value vectors cannot be changed"
         )
@@ -375,11 +390,13 @@ class HuggingFaceModel(Model):
             )
         return weights.to(batch.device, self.dtype)
 
-    def _recorder_pooling(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
-        """The pooling position as the recorder takes it: by name, or measured for this batch."""
+    def _pooling_for_recorder(self, batch: Batch) -> PoolingPosition | Float[Tensor, "batch token"]:
+        """The pooling position in the form that `AttentionRecorder` takes: by name, or measured for this batch."""
         return (
             self.pooling_weights(batch) if self.pooling_position in ("measured", "unknown") else self.pooling_position
         )
+
+    # -- parts of the model --------------------------------------------------------------------------------------------
 
     def _inputs(self, batch: Batch, embeddings: Tensor | None = None) -> dict[str, object]:
         """The keyword arguments of `model.forward`, with `inputs_embeds` if embeddings are given."""
@@ -407,7 +424,7 @@ class HuggingFaceModel(Model):
         return self._layers
 
     def special_token_id(self, name: str) -> int:
-        """The id of the `pad`, `mask` or `unk` token, as a baseline."""
+        """The id of the `pad`, `mask` or `unk` token, used as a baseline or replacement."""
         token = getattr(self.tokenizer, f"{name}_token_id", None)
         if token is None:
             raise UnsupportedError(
@@ -421,7 +438,7 @@ class HuggingFaceModel(Model):
     # -- description and files ----------------------------------------------------------------------------------------
 
     def facts(self) -> Mapping[str, object]:
-        """Everything beside the weights that decides an output. Part of fingerprints."""
+        """Everything besides the weights that decides an output. Part of fingerprints."""
         config = {key: value for key, value in self.model.config.to_dict().items() if not key.startswith("_")}
         return {
             "config": config,
@@ -435,7 +452,3 @@ class HuggingFaceModel(Model):
     def save(self, folder: Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-
-    @property
-    def _patch_module(self) -> nn.Module:
-        return self.model.base_model.embeddings.patch_embeddings

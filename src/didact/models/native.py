@@ -82,7 +82,7 @@ class NativeModel(Model):
         return batch
 
     def facts(self) -> Mapping[str, object]:
-        """Everything beside the weights that decides an output. `save` writes it as config.json."""
+        """Everything besides the weights that decides an output. `save` writes it as config.json."""
         config = {
             "architecture": self.architecture,
             "options": self.options,

@@ -262,7 +262,7 @@ def _patch(teacher: Teacher, rows: Sequence[Row]) -> int:
     batch = teacher.encode(rows[:1])
     grid_height, grid_width = (len(corners.unique()) for corners in batch.offsets[0, batch.units[0]].unbind(-1))
     is_tiled = height % grid_height == width % grid_width == 0 and height // grid_height == width // grid_width
-    reads_whole_image = teacher.window(height, width) == (0.0, 0.0, float(height), float(width))
+    reads_whole_image = teacher.visible_area(height, width) == (0.0, 0.0, float(height), float(width))
     return height // grid_height if is_tiled and reads_whole_image else 8
 
 

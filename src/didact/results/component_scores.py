@@ -25,7 +25,7 @@ class ComponentScores:
 
     maps: Explanations
     names: tuple[str, ...]
-    values: Float[np.ndarray, "unit part"]
+    values: Float[np.ndarray, "unit component"]
 
     def __post_init__(self) -> None:
         if self.values.shape != (len(self.maps.scores), len(self.names)):

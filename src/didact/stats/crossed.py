@@ -1,9 +1,9 @@
 """Intervals of statistics computed from answers of people about items, if not every person answers every item.
 
 People and items are both samples, so both are resampled. The weight of an answer is the number of times its person was
-drawn times the number of times its item was drawn (Owen, 2007). An estimate is given by its replicates under such
-weights and by its influences, which are the contributions of single answers. The influences give the variance, the
-replicates the shape. `contrast.py` has the closed form for the mean of a full table.
+drawn times the number of times its item was drawn (Owen, 2007). Each estimate comes with its bootstrap replicates under
+these weights and its influences (the contributions of single answers). The influences give the width of an interval,
+the replicates its asymmetry. `contrast.py` has the closed form for the mean of a full table.
 
 Coverage of 95 % intervals in % (20,000 simulated studies each, normal answers; with equal people, and with people who
 make up four fifths of the variance), by people × items:
@@ -81,7 +81,10 @@ class Variances:
 
     @property
     def df(self) -> Float[np.ndarray, " quantity"]:
-        """Satterthwaite's degrees of freedom of the total. Few people give few, as their variance is uncertain."""
+        """Satterthwaite's degrees of freedom of the total.
+
+        They are few if there are few people, because the variance between people is then uncertain.
+        """
         denominator = self.person**2 / self.person_df + self.item**2 / self.item_df
         denominator += self.cell**2 / self.cell_df
         return np.divide(self.total**2, denominator, out=np.full(len(denominator), np.inf), where=denominator > 0)
@@ -94,10 +97,10 @@ class Variances:
     def moderated(self, *, df_factor: float) -> "Variances":
         """With person variances shrunk halfway to their mean over quantities, and `df_factor` times the df.
 
-        For statements about all quantities at once: with three people, one pair of methods in five looks by chance as
-        if they all agreed, and another as if they had nothing in common. For pairs of four methods in studies of 3
-        people × 60 items, all six 95 % intervals cover the truth in 89 % of studies without it, and in 97 % with it, at
-        half the length; if people differ widely in one method only, in 93 % (instead of 95 %).
+        For statements about all quantities at once: with three people, by chance the people seem to agree completely on
+        one pair of methods in five, and not at all on another. For pairs of four methods in studies of 3 people × 60
+        items, all six 95 % intervals cover the truth in 89 % of studies without it, and in 97 % with it, at half the
+        length; if people differ widely in one method only, in 93 % (instead of 95 %).
         """
         person = (self.person + self.person.mean()) / 2
         return replace(self, person=person, person_df=self.person_df * df_factor)

@@ -32,11 +32,11 @@ STRATEGIES: Registry[StrategyEntry] = Registry(
     {
         "none": _strategy_entry("unexplained:Unexplained", "nothing", "sees no explanations", "control"),
         "attention": _strategy_entry(
-            "attention:Attention", "attention", "its attention is drawn to the explanation",
+            "attention:Attention", "attention", "its attention is trained towards the explanation",
             "Pruthi et al. 2022, eq. 2; Fernandes et al. 2022, eq. 3",
         ),
         "multitask": _strategy_entry(
-            "multitask:Multitask", "states", "tags the explanation's units beside its answer",
+            "multitask:Multitask", "states", "also tags the units that the explanation marks",
             "Pruthi et al. 2022, section 3",
         ),
         "alignment": _strategy_entry(

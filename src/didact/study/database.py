@@ -53,7 +53,7 @@ _PERSON: Final = sql.select(*(PEOPLE.c[field.name] for field in fields(Person)))
 
 
 class RepeatedError(Exception):
-    """The step was answered before. The first answer stands."""
+    """The step was answered before. The first answer is kept."""
 
 
 class ErasedPersonError(Exception):

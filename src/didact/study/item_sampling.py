@@ -94,7 +94,7 @@ def _check_enough(pool: Sequence[Item], needed: Mapping[str, int], *, is_error: 
         (share for share, errors in shares.items() if errors <= len(pool)),
         key=lambda share: (shares[share], -abs(share - len(pool) / count)),
     )
-    description = "that the model has wrong" if is_error else "that the model has right"
+    description = "that the model gets wrong" if is_error else "that the model gets right"
     answer_counts = ", ".join(
         f"{number} {name!r}" for name, number in sorted(Counter(item.prediction for item in pool).items())
     )

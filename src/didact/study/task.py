@@ -92,7 +92,7 @@ def _is_tested(visit: Visit) -> bool:
 
 
 def _repeated(visit: Visit, step: Step) -> ProblemError:
-    """The error for a second answer. The first answer stands, and the browser continues."""
+    """The error for a second answer. The first answer is kept, and the browser continues."""
     path = f"/task/{step.number}" if step.phase == "learning" else "/task"
     message = "You have answered this page before. That answer is stored; this one is not."
     return ProblemError(409, message, f"{visit.study.root}{path}")

@@ -149,7 +149,7 @@ def hatexplain() -> Recipe:
 def _post(record: Record) -> Row:
     tokens = record.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
-        raise FieldError("tokens", f"holds {fields.short_repr(tokens)}, where a list of texts belongs")
+        raise FieldError("tokens", f"must be a list of texts, got {fields.short_repr(tokens)}")
     text = fields.checked_text(" ".join(tokens), "tokens")
     ends = [len(" ".join(tokens[: index + 1])) for index in range(len(tokens))]
     lists = [

@@ -54,7 +54,7 @@ def _groups(learned: Sequence[LearnedWeights]) -> dict[tuple[str, str, int], lis
 
 
 def _remarks(name: str, seed_mixes: Sequence[LearnedWeights]) -> list[str]:
-    """Notes from learning, such as weights that collapsed to one part. Equal notes of several seeds appear once."""
+    """Notes from learning, such as a mix that collapsed to one component. Equal notes of several seeds appear once."""
     seeds: dict[str, list[str]] = {}
     for mix in seed_mixes:
         for note in mix.notes:
