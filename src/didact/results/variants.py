@@ -95,7 +95,8 @@ def scaled(explanations: Explanations, factor: float) -> Explanations:
     """Multiply signed scores and magnitudes by a positive factor. Distributions and marks have no scale: no change."""
     check_positive("factor", factor)
     has_scale = explanations.kind in ("signed", "magnitude")
-    scores = explanations.scores * factor if has_scale else explanations.scores
+    with np.errstate(over="ignore"):  # reported below
+        scores = explanations.scores * factor if has_scale else explanations.scores
     if not np.isfinite(scores).all():
         raise OptionError(f"Scores times {factor} are too large for a number. Choose a smaller factor.")
     return _variant(explanations, scores, with_alignments=True)
