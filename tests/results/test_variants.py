@@ -90,6 +90,14 @@ class TestDegraded:
         orders = [variants._draw_order(maps, slice(0, None), "r0", 0) for maps in (whole, cut)]
         np.testing.assert_array_equal([unit for unit in orders[0] if unit < 12], orders[1])
 
+    def test_a_draw_belongs_to_the_character_a_unit_starts_at(self):
+        """Units of another tokenizer that start at the same characters come in the same order."""
+        words, pieces = maps_of([1.0] * 10), maps_of([1.0] * 19)
+        pieces = replace(pieces, texts=words.texts, offsets=np.array([[at, at + 1] for at in range(19)]))
+        for seed in range(5):
+            orders = [variants._draw_order(maps, slice(0, None), "r0", seed) for maps in (words, pieces)]
+            assert [2 * unit for unit in orders[0].tolist()] == [unit for unit in orders[1].tolist() if unit % 2 == 0]
+
     def test_rows_without_another_unit_stay(self):
         after = variants.degraded(UNEVEN, 1.0)
         assert by_row(after)[2].tolist() == [3.0]
