@@ -240,7 +240,7 @@ class TestErrors:
 
 
 class TestWhatStays:
-    @pytest.mark.parametrize("name", ["random", "trivial", "human", "lexicon"])
+    @pytest.mark.parametrize("name", ["random", "trivial", "leak_count", "human", "lexicon"])
     def test_methods_that_cost_nothing(self, sharing, teacher, rows, name):
         sharing.explain(teacher, rows, name)
         assert sharing.shared == [False]

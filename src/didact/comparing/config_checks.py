@@ -45,9 +45,9 @@ def check_method(text: str) -> str:
     common, options = split_options(spec.options)
     if "level" in spec.options and knows_option(spec.name, "level"):
         options["level"] = common.level
-    if common.precision != SINGLE and EXPLAINERS[spec.name].needs == "gradients":
+    built = build_explainer(spec.name, **options)
+    if common.precision != SINGLE and built.needs == "gradients":
         raise no_gradients_error(spec.name, common.precision)
-    build_explainer(spec.name, **options)
     return str(spec)
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from didact.comparing.methods import is_spec
 from didact.comparing.setup import Setup
 from didact.core.row import Row
 from didact.core.seeds import seed_from
@@ -17,6 +18,7 @@ from didact.errors import DidactError
 from didact.evaluation.evaluate import run_evaluation
 from didact.explaining.cache import batch_size_for
 from didact.explaining.explain import explain
+from didact.explaining.job import ExplainJob
 from didact.explaining.score_checks import ignore_score_warnings
 from didact.learning.fit import Examples, predict_examples
 from didact.learning.teach import teach
@@ -68,10 +70,14 @@ def measure_costs(setup: Setup, *, progress: bool = False) -> Costs:
     with Progress("measuring costs", total=steps, shown=progress) as bar, torch.inference_mode(False):
         answer = _timed(lambda: setup.teacher.predict(rows)) / len(rows)
         bar.advance()
-        explaining = {}
+        explaining: dict[str, float] = {}
+        bases: set[str] = set()
         for label in labels:
             is_late = time.perf_counter() - started > _TIME_LIMIT
-            explaining[label] = _explain_cost(setup, label, rows, is_late=is_late)
+            base = _base_label(setup, label)
+            is_shared = base in labels or base in bases  # a run explains with the base of a variant once
+            explaining[label] = 0.0 if is_shared else _explain_cost(setup, label, rows, is_late=is_late)
+            bases.add(base or label)
             bar.advance()
         students = {}
         for student in setup.students:
@@ -122,6 +128,12 @@ def _explain_cost(setup: Setup, label: str, rows: Sequence[Row], *, is_late: boo
         return min(seconds, per_row(usable[:count])) if count > 1 else seconds
     except DidactError:  # the method fails on one of these rows; the run reports it
         return probed
+
+
+def _base_label(setup: Setup, label: str) -> str:
+    """The method whose scores this one changes; "" for a method that computes its own."""
+    method = next(candidate for candidate in setup.methods if candidate.label == label).method
+    return ExplainJob.of(setup.teacher, method).base_label if is_spec(method) else ""
 
 
 def _student_cost(setup: Setup, student: StudentSpec) -> StudentCost:

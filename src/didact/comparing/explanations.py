@@ -58,16 +58,17 @@ def make_explanations(
     cache = ExplanationCache(folder, setup.teacher, fingerprint, setup.background, outputs, progress, explain_shards)
     files: dict[tuple[str, int], CachedFile] = {}
     for compared in setup.methods:
-        pattern = f"{EXPLANATIONS_FOLDER}/{slug(compared.file_label)}-*.parquet"
-        if compared.method is not None:
-            directory.pull(pattern)
+        labels = [] if compared.method is None else cache.file_labels(compared.method, compared.file_label)
+        patterns = [f"{EXPLANATIONS_FOLDER}/{slug(label)}-*.parquet" for label in labels]
+        if patterns:
+            directory.pull(*patterns)
         for request in _requests(setup, compared):
             file = cache.explain(
                 request.method, request.rows, label=compared.file_label, quiet=compared.resample_per_seed
             )
             files |= {(compared.label, seed): file for seed in request.seeds}
-        if compared.method is not None:
-            directory.push(pattern)
+        if patterns:
+            directory.push(*patterns)
     components: dict[str, CachedFile] = {}
     for learner in _learners(setup):
         pattern = f"{EXPLANATIONS_FOLDER}/parts-{name_of(learner.explainer())}-*"

@@ -2,7 +2,8 @@
 
 Close relatives share a module: `gradients`, `integrated_gradients`, `gradient_shap`, `layer_conductance`; `deeplift`,
 `lrp`; `attention`, `attention_rollout`, `attention_flow`, `attention_alignment`, `value_zeroing`; `occlusion`,
-`lime`, `kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; the learned `mix` (SMaT) and `l2e`.
+`lime`, `kernel_shap`, `shapley_sampling`; `controls`, `lexicon`; `variants` (changed scores of another method); the
+learned `mix` (SMaT) and `l2e`.
 
 What they share: `autograd` (gradients), `rules`, `activations`, `decompositions` and `derivatives` (DeepLIFT, whose
 rules are in `deeplift_rules`, and LRP), `completeness` (residuals), `background` (rows to compare with), `perturbation`
@@ -60,6 +61,12 @@ def _entry(where: str, kind: str, needs: str, cost: str, paper: str, ours: str =
     return ExplainerEntry(f"didact.explainers.{where}", kind, needs, cost, paper, ours, about)
 
 
+def _variant(name: str, about: str) -> ExplainerEntry:
+    """An explainer that changes the scores of another one, its `base`: occlusion by default."""
+    where, cost = f"variants:{name}", "that of `base`"
+    return _entry(where, "signed", "predictions", cost, "control", "kind and needs are those of `base`", about=about)
+
+
 EXPLAINERS: Registry[ExplainerEntry] = Registry(
     "explainer",
     {
@@ -82,6 +89,18 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "control", "each word's mean score elsewhere; kind and needs are those of `imitate`",
             about="each word's mean score in other texts, whatever its context; shows what needs no context",
         ),
+        "leak_count": _entry(
+            "controls:LeakCount", "binary", "predictions", "nothing", "control",
+            "by the number of marks; `trivial` leaks by their position",
+            about="randomly placed marks whose number gives the answer away; a method must beat them",
+        ),
+        # audit: kind and needs are those of `base`
+        "degraded": _variant("Degraded", "scores of another method, some swapped at random: as sharp, but wrong"),
+        "tempered": _variant("Tempered", "scores of another method, sharper or flatter: the order of the words stays"),
+        "ranked": _variant("Ranked", "scores of another method with fixed sizes by rank: the order of the words stays"),
+        "scaled": _variant("Scaled", "scores of another method, all multiplied by the same number"),
+        "blurred": _variant("Blurred", "scores of another method, each averaged with those of the words beside it"),
+        "top": _variant("Top", "scores of another method for its strongest words alone, 0 for all others"),
         # gradients
         "gradient_norm": _entry(
             "gradients:GradientNorm", "magnitude", "gradients", "1 forward, 1 backward", "Simonyan et al. 2014",

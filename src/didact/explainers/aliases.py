@@ -23,6 +23,8 @@ _ALTERNATIVE_NAMES: Final = {
     "attention_flow": "flow",
     "occlusion": "loo leave_one_out feature_ablation",
     "attention_mix": "smat",
+    "trivial": "leak_position leak",
+    "leak_count": "leak",
 }
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -32,6 +32,14 @@ class ResolvedMethod:
     options: Mapping[str, Any]
     is_reproducible: bool = True
 
+    @property
+    def needs(self) -> str:
+        """What the method needs of a teacher. A variant of another method needs what that method needs."""
+        base = getattr(self.explainer, "base", None)
+        if isinstance(base, ResolvedMethod):
+            return base.needs
+        return EXPLAINERS[self.name].needs if self.name in EXPLAINERS else "nothing"
+
 
 def knows_option(method: str, option: str) -> bool:
     """Whether a method takes this option."""

@@ -1,4 +1,4 @@
-"""Controls that every method is compared with: random scores, a label leak, and human rationales."""
+"""Controls that methods are compared with: random scores, label leaks, and human rationales."""
 
 import math
 from typing import TypeAlias
@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
+from didact.core.feature_groups import LEVELS, feature_groups
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
 from didact.errors import OptionError, UnsupportedError
@@ -57,7 +58,8 @@ class Random(Explainer):
 class Trivial(Explainer):
     """A label leak: the units are cut into blocks, and the block of the target's class is marked (Pruthi et al. 2022).
 
-    A block is a share `k` of the units. There are as many blocks as fit; further classes share blocks.
+    A block is a share `k` of the units. There are as many blocks as fit; further classes share blocks. `leak_count`
+    leaks by the number of marks instead.
     """
 
     def __init__(self, *, k: float = 0.1) -> None:
@@ -67,17 +69,38 @@ class Trivial(Explainer):
         self.k = k
 
     def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
-        if target.kind not in ("label", "contrast") or target.first is None or teacher.classes is None:
-            raise UnsupportedError(
-                f"The control 'trivial' gives away a class, and task {teacher.task} has none. Choose 'random'."
-            )
         scores = _zeros(batch)
-        for row, label in enumerate(target.first.tolist()):
+        for row, label in enumerate(_leaked_classes("trivial", teacher, target)):
             units = batch.units[row].nonzero()[:, 0]
             size = max(1, math.ceil(self.k * len(units)))
-            blocks = max(1, min(len(teacher.classes), len(units) // size))
+            blocks = max(1, min(len(teacher.classes or ()), len(units) // size))
             start = label % blocks * size
             scores[row, units[start : start + size]] = 1.0
+        return Explanation(scores, batch.mask, batch.units, "binary")
+
+
+class LeakCount(Explainer):
+    """A label leak by number: class c has (c + 1) · `marks` random units marked, so their number gives the class away.
+
+    The units (at `level=word`: words) are the first of a random order, which depends only on the seed and the id of the
+    row: where the marks are says nothing. Classes that need more marks than a row has units share its last number.
+    """
+
+    def __init__(self, *, marks: int = 1, seed: int = 0, level: str = "token") -> None:
+        super().__init__()
+        if marks < 1:
+            raise OptionError(f"Option 'marks' of 'leak_count' must be an integer >= 1, got {marks}.")
+        if level not in LEVELS:
+            raise OptionError(f"Option 'level' must be 'token' or 'word', got {level!r}.")
+        self.marks, self.seed, self.level = marks, seed, level
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        scores = _zeros(batch)
+        groups = feature_groups(batch, level=self.level)
+        for row, label in enumerate(_leaked_classes("leak_count", teacher, target)):
+            order = numpy_generator(self.seed, "leak_count", batch.ids[row]).permutation(int(groups[row].max()) + 1)
+            marked = torch.from_numpy(order[: (label + 1) * self.marks]).to(batch.device)
+            scores[row, torch.isin(groups[row], marked)] = 1.0
         return Explanation(scores, batch.mask, batch.units, "binary")
 
 
@@ -165,6 +188,15 @@ class Human(Explainer):
                 ]
                 noisy_pairs += [(first, candidates[int(priority * len(candidates))])] if candidates else []
         return tuple(noisy_pairs)
+
+
+def _leaked_classes(method: str, teacher: Teacher, target: Target) -> list[int]:
+    """The class of each row that a label leak gives away."""
+    if target.kind not in ("label", "contrast") or target.first is None or teacher.classes is None:
+        raise UnsupportedError(
+            f"The control {method!r} gives away a class, and task {teacher.task} has none. Choose 'random'."
+        )
+    return [int(label) for label in target.first.tolist()]
 
 
 def _zeros(batch: Batch) -> Float[Tensor, "batch token"]:

@@ -13,7 +13,6 @@ from didact.core.outputs import Outputs
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Teacher
 from didact.errors import DataError, RecordError
-from didact.explainers import EXPLAINERS
 from didact.explainers.combine import stack_members
 from didact.explainers.learned import name_of
 from didact.explainers.mix import ComponentMix
@@ -101,9 +100,15 @@ class ExplanationCache:
         explanations = as_explanations(method)
         if explanations is not None:
             return self._save_as_is(select_rows(explanations, rows, label=label), label, source=explanations)
-        job = self._job(method)
+        return self._explain(self._job(method), rows, label, quiet=quiet)
+
+    def _explain(self, job: ExplainJob, rows: Sequence[Row], label: str, *, quiet: bool) -> CachedFile:
         cached = self._lookup(job, rows, label) if job.method.is_reproducible else None
         if cached is not None and is_readable_file(cached.path):
+            return cached.file
+        if cached is not None and job.base is not None:  # the method itself runs once for all its variants
+            base = self._explain(job.base, rows, job.base_label, quiet=quiet)
+            self._save(cached.path, rows, [job.derive(Explanations.load(self.folder / base.name))])
             return cached.file
         existing, missing = ([], rows) if cached is None else cached.load_cached()
         if cached is not None and not missing:
@@ -121,7 +126,7 @@ class ExplanationCache:
             new = dataset_job.explain(store, progress=progress, explain_shards=self.explain_shards)
             self._save(cached.path, rows, [*existing, new])
             store.clear()
-        warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=2)
+        warn_about_scores(job.method, new.residuals, new.cautions, stacklevel=3)
         return file
 
     def lookup(self, method: Method, rows: Sequence[Row], *, label: str) -> CacheLookup | None:
@@ -132,6 +137,15 @@ class ExplanationCache:
             return CacheLookup(self.folder / file.name, file.key)
         job = self._job(method)
         return self._lookup(job, rows, label) if job.method.is_reproducible else None
+
+    def file_labels(self, method: Method, label: str) -> list[str]:
+        """The labels in the names of the files that `explain` reads or writes: `label`, and those of its bases."""
+        job = self._job(method) if isinstance(method, str) and as_explanations(method) is None else None
+        labels = [label]
+        while job is not None and job.base is not None:
+            labels.append(job.base_label)
+            job = job.base
+        return labels
 
     def components(self, explainer: ComponentMix, rows: Sequence[Row], members: Members = ()) -> CachedFile:
         """Return the component scores of a learned explainer, in two files. A blend combines the `members`."""
@@ -164,7 +178,7 @@ class ExplanationCache:
         stem = f"{slug(label)}-{key}"
         # If labels or rationales decide the scores, the same text may need other scores than before.
         is_label = job.common.target == "gold" or job.teacher.reads_labels
-        by_text = EXPLAINERS[job.method.name].needs != "rationales" and not is_label
+        by_text = job.method.needs != "rationales" and not is_label
         older_files = sorted(self.folder.glob(f"{stem}-*.parquet")) if by_text else []
         return CacheLookup(self.folder / f"{stem}-{_rows_key(rows)}.parquet", key, rows, older_files)
 

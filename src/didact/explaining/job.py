@@ -22,13 +22,15 @@ from didact.core.resolve_target import resolve_target, target_names
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Differentiable, Teacher
 from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError
-from didact.explainers import EXPLAINERS
+from didact.explainers import is_learned
 from didact.explainers.build import ResolvedMethod
 from didact.explainers.kernel_shap import AUTO_SAMPLES
 from didact.explainers.learned import LearnedExplainer
+from didact.explainers.variants import Variant
 from didact.explaining.input_rows import rows_for
 from didact.explaining.method_options import CommonOptions, resolve_method
 from didact.explaining.to_columns import BatchAnswers, batch_to_columns
+from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 from didact.results.origin import check_same_origin
 from didact.results.transforms import absolute_scores, normalise_scores
@@ -73,9 +75,32 @@ class ExplainJob:
         """The title of the progress bar."""
         return f"explaining with {self.method.name}"
 
+    @cached_property
+    def base(self) -> "ExplainJob | None":
+        """The job whose explanations a variant of another method changes. Made on first use, with the background."""
+        explainer = self.method.explainer
+        if not isinstance(explainer, Variant):
+            return None
+        common = replace(self.common, absolute=False, normalise="raw")  # these apply to the changed scores
+        return ExplainJob(self.teacher, common, explainer.base, self.batch_size, self.background)
+
+    @property
+    def base_label(self) -> str:
+        """The name under which a comparison stores the explanations of `base`; "" for other methods."""
+        if self.base is None:
+            return ""
+        name = self.method.explainer.base_name  # type: ignore[attr-defined]
+        if is_learned(name):
+            return Path(name).name
+        spec, default = parse_spec(name), CommonOptions()
+        common = {key: value for key, value in vars(self.base.common).items() if value != getattr(default, key)}
+        return str(Spec(spec.name, {**spec.options, **common}))
+
     @property
     def shard_rows(self) -> int:
         """Rows per shard of a data set."""
+        if self.base is not None:
+            return self.base.shard_rows
         samples = self.method.options.get("samples")
         samples = AUTO_SAMPLES if samples == "auto" else samples
         if not isinstance(samples, int) or samples <= 0:
@@ -101,6 +126,7 @@ class ExplainJob:
             "version": explainer.version if isinstance(explainer, Explainer) else 0,
             "options": self.options,
             "background": fingerprint_of(self.background or ()),
+            **({} if self.base is None else {"base": self.base.score_settings}),
         }
 
     @property
@@ -139,9 +165,11 @@ class ExplainJob:
 
     def check(self, rows: Sequence[Row]) -> None:
         """Raise errors now that would otherwise come in the middle of the work."""
+        if self.base is not None:
+            self.base.check(rows)
+            return
         name = self.method.name
-        needs = EXPLAINERS[name].needs if name in EXPLAINERS else "nothing"
-        check_method(self.teacher, name, needs, self.common.precision)
+        check_method(self.teacher, name, self.method.needs, self.common.precision)
         without_rationale = [row.id for row in rows if row.rationale is None] if name == "human" else []
         if without_rationale:
             raise DataError(
@@ -152,6 +180,8 @@ class ExplainJob:
 
     def check_learned(self) -> None:
         """Warn if the explainer was learned for another teacher."""
+        if self.base is not None:
+            self.base.check_learned()
         explainer = self.method.explainer
         if not isinstance(explainer, LearnedExplainer) or self.fingerprint is None:
             return
@@ -165,6 +195,8 @@ class ExplainJob:
 
     def explain(self, rows: Sequence[Row], outputs: Outputs | None = None, bar: Progress | None = None) -> Explanations:
         """Explain the rows in batches of similar length. `outputs` are the teacher's answers, in row order."""
+        if self.base is not None:
+            return self.derive(self.base.explain(rows, outputs, bar))
         self.check(rows_for(self.teacher, rows))
         groups = row_batches(rows, self.batch_size)
         pieces = []
@@ -180,6 +212,17 @@ class ExplainJob:
         explanations = Explanations.joined(pieces).select(np.argsort(np.concatenate(groups)))
         if self.common.level == "word":
             explanations = explanations.words()
+        return self._finished(explanations)
+
+    def derive(self, explanations: Explanations) -> Explanations:
+        """The variant of explanations by `base`."""
+        explainer = self.method.explainer
+        assert isinstance(explainer, Variant)
+        changed = explainer.transform(explanations)
+        return self._finished(replace(changed, method=self.method.name, options=self.options))
+
+    def _finished(self, explanations: Explanations) -> Explanations:
+        """Apply the options that change finished scores."""
         if self.common.absolute:
             explanations = absolute_scores(explanations)
         return normalise_scores(explanations, self.common.normalise)

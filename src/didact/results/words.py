@@ -42,15 +42,8 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
     Signed scores and distributions are summed; magnitudes are combined as the root of the sum of squares; a word is
     marked if any of its pieces is.
     """
-    # One number per (row, segment, word). A unit that belongs to no word gets a unique negative number.
-    segment_count, word_count = int(units.segments.max(initial=0)) + 2, int(units.word_index.max(initial=0)) + 1
-    keys = (units.rows * segment_count + units.segments + 1) * word_count + units.word_index
-    keys = np.where(units.word_index >= 0, keys, -1 - np.arange(len(units.tokens)))
-    _, first, group, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    group, first, sizes = rank[group], first[order], sizes[order]
+    group, first = word_groups(units.rows, units.segments, units.word_index)
+    sizes = np.bincount(group, minlength=len(first))
     half = units.offsets.shape[1] // 2
     offsets = units.offsets[first]
     for side in range(2 * half):
@@ -64,6 +57,24 @@ def join_words(units: Units, texts: Sequence[Sequence[str]], *, kind: str, is_im
             tokens[word] = texts[row][segment][start:end]
     scores = np.where(sizes == 1, units.scores[first], _sum_groups(units.scores, kind, group, len(first)))
     return Units(rows, tuple(tokens), segments, units.word_index[first], offsets, scores)
+
+
+def word_groups(
+    rows: Int[np.ndarray, " unit"], segments: Int[np.ndarray, " unit"], word_index: Int[np.ndarray, " unit"]
+) -> tuple[Int[np.ndarray, " unit"], Int[np.ndarray, " group"]]:
+    """The word of each unit, numbered in reading order, and the first unit of each word.
+
+    A unit that belongs to no word is a group of its own.
+    """
+    # One number per (row, segment, word). A unit that belongs to no word gets a unique negative number.
+    segment_count, word_count = int(segments.max(initial=0)) + 2, int(word_index.max(initial=0)) + 1
+    keys = (rows * segment_count + segments + 1) * word_count + word_index
+    keys = np.where(word_index >= 0, keys, -1 - np.arange(len(rows)))
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return rank[group], first[order]
 
 
 def _sum_groups(
