@@ -40,10 +40,10 @@ def combine(results: Sequence[Comparison | Path | str], *, average: bool = False
     Examples:
         ```python
         data = didact.load_data("planted/sentiment")
-        results = [
-            didact.compare(folder, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0)
-            for folder in ("runs/demo/teacher", "runs/second/teacher")
-        ]
+        results = []
+        for seed in range(2):
+            teacher = didact.train_teacher(data, seed=seed)
+            results.append(didact.compare(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0))
         combined = didact.combine(results)
         print(combined.table())
         ```
@@ -204,10 +204,12 @@ def _column_rows(teachers: _Teachers, column: Column) -> tuple[list[CombinedRow]
     contrasts = {name: teachers.contrast(name, NONE, column) for name in names}
     gains = {name: contrast for name, contrast in contrasts.items() if contrast is not None}
     controls = [name for name in gains if name in teachers.controls]
-    methods = sorted((name for name in gains if name not in controls), key=lambda name: -gains[name].difference)
+    methods = sorted((name for name in gains if name not in controls), key=lambda name: (-gains[name].difference, name))
     families = [[(name, NONE) for name in methods], *([(name, NONE)] for name in controls)]
     families += [list(combinations(methods, 2)), *([(name, control) for name in methods] for control in controls)]
     best = np.max([gains[name].by_teacher for name in methods], axis=0) if methods else np.array([])
+    over_seeds = len(teachers.runs) == 1 or teachers.share_seeds
+    limit = 2.0 if teachers.comparisons[0].is_correlation else 1.0
     rows: dict[tuple[str, str], CombinedRow] = {}
     for family in families:
         members = {
@@ -215,7 +217,7 @@ def _column_rows(teachers: _Teachers, column: Column) -> tuple[list[CombinedRow]
             for pair in family
             if (contrast := gains[pair[0]] if pair[1] == NONE else teachers.contrast(*pair, column)) is not None
         }
-        for row in _rows(members, column, controls, over_seeds=len(teachers.runs) == 1 or teachers.share_seeds):
+        for row in _rows(members, column, controls, over_seeds=over_seeds, limit=limit):
             rows[row.explainer, row.against] = row
     result = [rows[name, NONE] for name in gains]
     for index, row in enumerate(result):
@@ -226,9 +228,17 @@ def _column_rows(teachers: _Teachers, column: Column) -> tuple[list[CombinedRow]
 
 
 def _rows(
-    family: dict[tuple[str, str], TeacherContrast], column: Column, controls: Sequence[str], *, over_seeds: bool
+    family: dict[tuple[str, str], TeacherContrast],
+    column: Column,
+    controls: Sequence[str],
+    *,
+    over_seeds: bool,
+    limit: float,
 ) -> Iterator[CombinedRow]:
-    """The contrasts of a family with their claims. `over_seeds`: one seed does not allow a claim."""
+    """The contrasts of a family with their claims. `over_seeds`: one seed does not allow a claim.
+
+    Intervals are clipped to the possible range of a difference, from -`limit` to `limit`.
+    """
     contrasts = list(family.values())
     for (first, second), contrast, claim in zip(
         family, contrasts, claims(contrasts, over_seeds=over_seeds), strict=True
@@ -241,8 +251,8 @@ def _rows(
             difference=contrast.difference,
             se=contrast.se,
             df=contrast.df,
-            low=claim.low,
-            high=claim.high,
+            low=None if claim.low is None else max(claim.low, -limit),
+            high=None if claim.high is None else min(claim.high, limit),
             level=claim.level,
             p=claim.p,
             p_reason=claim.reason,

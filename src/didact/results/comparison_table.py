@@ -22,8 +22,9 @@ _MAX_NAME_LENGTH: Final = 10_000  # characters; users read and type names, so no
 
 
 MORE_TO_READ: Final = (
-    "More to read, in %: the share of the gap from none to 100 that a method closes, with its interval; the students' "
-    "answers to test rows that it corrected (helped), and those that were right without it and wrong with it (misled)."
+    "More to read, in %. gap closed: the normalised gain, that is the share of the gap from none to 100 that a method "
+    "closes, with its interval; helped: answers of students to test rows that it corrected; misled: answers that were "
+    "right without it and are wrong with it."
 )
 
 
@@ -72,7 +73,7 @@ def more_to_read(comparison: "Comparison") -> Table | None:
         return None
     several = len(comparison.columns) > 1
     titles = [f"{_heading(comparison, column)}\n" if several else "" for column in comparison.columns]
-    heads = [f"{title}{share}" for title in titles for share in ("gap closed", "helped", "misled")]
+    heads = [head for title in titles for head in (f"{title}gap closed", "helped", "misled")]
     return Table("more-to-read", "", ["explainer", *(Cell(head, longest=_MAX_NAME_LENGTH) for head in heads)], rows)
 
 

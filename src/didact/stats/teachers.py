@@ -79,14 +79,20 @@ def teacher_contrast(tables: Sequence[TeacherTable]) -> TeacherContrast:
     if spread <= _ROUNDING * within:  # teachers that are equal by chance: few rows allow few values
         teacher = max(within / len(tables) - shared, 0.0)
     total = teacher + shared
-    denominator = teacher**2 / (len(tables) - 1)
-    denominator += max(seed, 0.0) ** 2 / max(seeds - 1, 1) + max(row, 0.0) ** 2 / (rows - 1)
-    df = total**2 / denominator if denominator > 0 else 1.0
+    df = _degrees_of_freedom(total, [(teacher, len(tables) - 1), (seed, max(seeds - 1, 1)), (row, rows - 1)])
     teacher_sd = float(np.sqrt(max(spread - within + shared, 0.0)))
     return TeacherContrast(
         float(differences.mean()), float(np.sqrt(total)), df, seeds, rows, seed, row, cell, teacher, teacher_sd,
         by_teacher,
     )  # fmt: skip
+
+
+def _degrees_of_freedom(total: float, parts: Sequence[tuple[float, int]]) -> float:
+    """Satterthwaite's df of a sum of variances, each with its df; at least the smallest df of those above 0."""
+    positive = [(variance, df) for variance, df in parts if variance > 0]
+    if not positive:
+        return 1.0
+    return max(total**2 / sum(variance**2 / df for variance, df in positive), float(min(df for _, df in positive)))
 
 
 def _mean_covariance(tables: Sequence[TeacherTable]) -> tuple[float, float, float]:

@@ -196,7 +196,7 @@ def _more_to_read(run: Comparison) -> Table | None:
     heads: list[Cell | str] = ["explainer"]
     for column in run.columns:
         title = f"{_column_title(run, column)}: " if several else ""
-        heads += [f"{title}{share}" for share in ("gap closed, %", "helped, %", "misled, %")]
+        heads += [f"{title}gap closed, %", "helped, %", "misled, %"]
     rows: list[list[Cell | str]] = []
     for name in names:
         shares = [share_texts(run.find(name, column), ascii_minus=False) for column in run.columns]
