@@ -51,29 +51,36 @@ def true_gain(spread: float) -> float:
 def coverage(
     shared: str, spread: float, *, repetitions: int, teachers: int = TEACHERS, seed: int = 0
 ) -> dict[str, float]:
-    """The share of intervals that hold the truth, by estimator, and the mean half width of the first in points."""
+    """The share of intervals that hold the truth, by estimator, and the mean half widths of the first two."""
     dice, truth = np.random.default_rng(seed), true_gain(spread)
-    hits, width = np.zeros(3), 0.0
+    hits, widths = np.zeros(3), np.zeros(3)
     for _ in range(repetitions):
         tables = simulate(dice, shared, spread, teachers)
         nested = [replace(table, seed_keys=None) for table in tables]
         alone = [replace(table, row_keys=None, seed_keys=None) for table in tables]
         contrasts = [teacher_contrast(each) for each in (tables, nested, alone)]
         hits += [contrast.low <= truth <= contrast.high for contrast in contrasts]
-        width += (contrasts[0].high - contrasts[0].low) / 2
+        widths += [(contrast.high - contrast.low) / 2 for contrast in contrasts]
     names = ("combine", "seeds nested", "t over teachers")
-    return dict(zip(names, (hits / repetitions).tolist(), strict=True)) | {"half width": width / repetitions}
+    return dict(zip(names, (hits / repetitions).tolist(), strict=True)) | {
+        "±": widths[0] / repetitions, "nested ±": widths[1] / repetitions,
+    }  # fmt: skip
 
 
 def main(repetitions: int = 2000) -> None:
     print(f"{repetitions:,} repetitions; sampling sd {100 * SAMPLING_SD:.2f} points")
-    print(f"{'shared':>16} {'teachers':>8} {'sd':>4} {'combine':>8} {'nested':>8} {'t alone':>8} {'±':>6}")
+    print(
+        f"{'shared':>16} {'teachers':>8} {'sd':>4} {'combine':>8} {'nested':>8} {'t alone':>8} {'±':>6} {'nested ±':>8}"
+    )
     settings = [(shared, spread, TEACHERS) for shared in SHARED for spread in SPREADS]
     settings += [("rows and seeds", 0.5, teachers) for teachers in (2, 3, 10)]
     for shared, spread, teachers in settings:
         result = coverage(shared, spread, repetitions=repetitions, teachers=teachers)
         shares = " ".join(f"{100 * result[name]:8.1f}" for name in ("combine", "seeds nested", "t over teachers"))
-        print(f"{shared:>16} {teachers:>8} {spread:>4} {shares} {100 * result['half width']:6.2f}", flush=True)
+        print(
+            f"{shared:>16} {teachers:>8} {spread:>4} {shares} {100 * result['±']:6.2f} {100 * result['nested ±']:8.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

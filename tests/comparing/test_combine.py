@@ -113,6 +113,11 @@ class TestNumbers:
             assert (row.difference, row.low, row.high, row.p) == pytest.approx((line.gain, line.low, line.high, line.p))
         assert "this teacher only" in alone.table()
 
+    def test_a_run_at_a_url(self, runs, combined, monkeypatch, tmp_path):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        remote = didact.combine([runs[0].as_uri(), runs[1]], average=True)
+        assert [row.to_document() for row in remote.gains] == [row.to_document() for row in combined.gains]
+
     def test_a_method_that_not_all_have_is_left_out(self, combined):
         assert combined.explainers == ["random", "gradient_norm", "attention_all"]
         assert combined.notes[0] == "Left out, since not every run has them: lrp."

@@ -20,7 +20,7 @@ class CombineConfig(Config):
     """The options of `didact combine`."""
 
     runs: Annotated[tuple[str, ...], Option(Group.DATA, "RUN", repeatable=True, is_argument=True)]
-    """Folders or URLs that `didact compare --out RUN` wrote, one per teacher."""
+    """Folders or URLs of comparisons, one per teacher."""
     average: Annotated[Switch, Option(Group.STATISTICS)] = False
     """Also combine the mean over students and training sizes."""
     out: Annotated[Path | None, Option(Group.OUTPUT, "FILE")] = None

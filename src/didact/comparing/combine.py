@@ -136,7 +136,8 @@ class _Teachers:
     @cached_property
     def share_seeds(self) -> bool:
         """Whether any two runs have the same data, so that students of one seed learn from the same rows."""
-        return len({run.comparison.about.data_fingerprint for run in self.runs}) < len(self.runs)
+        fingerprints = [run.comparison.about.data_fingerprint for run in self.runs]
+        return len(set(fingerprints)) < len(fingerprints) and all(fingerprints)
 
     @cached_property
     def records(self) -> tuple[CombinedTeacher, ...]:
