@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import didact
 from didact.cli.main import app
+from didact.comparing.combine import _differences
 from didact.comparing.run_answers import RunAnswers
 from didact.errors import OptionError, PlanError, RecordError
 from didact.results.combined import ALL_COLUMNS, CombinedComparison
@@ -122,8 +123,8 @@ class TestNumbers:
         assert combined.explainers == ["random", "gradient_norm", "attention_all"]
         assert combined.notes[0] == "Left out, since not every run has them: lrp."
 
-    def test_balanced_agreement_and_correlation(self, compare, tmp_path):
-        """Weights of classes, and influences on r: what `combine` adds up is what the table has."""
+    def test_correlation(self, compare, tmp_path):
+        """Influences on r: what `combine` adds up is what the table has."""
         results = []
         for seed in (0, 1):
             teacher, data = trained("quality", seed=seed), planted("quality")
@@ -227,8 +228,13 @@ class TestRefused:
         with pytest.raises(PlanError, match="students and sizes same/attention, 8 rows, and"):
             didact.combine([first, fewer])
         other = replace(second, about=replace(second.about, measure="pearson"))
-        with pytest.raises(PlanError, match="measures pearson, and"):
+        with pytest.raises(PlanError, match="measures pearson, and .* measures accuracy$"):
             didact.combine([first, other])
+        answers = RunAnswers.load(runs[1])
+        about = replace(answers.comparison.about, measure="balanced_accuracy")
+        balanced = replace(answers, comparison=replace(answers.comparison, about=about))
+        (fault,) = _differences([RunAnswers.load(runs[0]), balanced])
+        assert fault.endswith("compare all with --balance yes, or all with no")
 
 
 def test_rows_are_the_same_by_content():

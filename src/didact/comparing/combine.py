@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from didact.comparing.run_answers import RunAnswers
+from didact.core.measure import BALANCED
 from didact.errors import DidactError, PlanError
 from didact.results.combined import ALL_COLUMNS, CombinedComparison, CombinedRow, CombinedTeacher
 from didact.results.comparison import Comparison
@@ -40,10 +41,10 @@ def combine(results: Sequence[Comparison | Path | str], *, average: bool = False
     Examples:
         ```python
         data = didact.load_data("planted/sentiment")
-        results = []
-        for seed in range(2):
-            teacher = didact.train_teacher(data, seed=seed)
-            results.append(didact.compare(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0))
+        results = [
+            didact.compare(teacher, data, ["occlusion"], ["pool/attention"], seeds=8, balance=False)
+            for teacher in (didact.load_teacher("runs/demo/teacher"), data.oracle())
+        ]
         combined = didact.combine(results)
         print(combined.table())
         ```
@@ -92,7 +93,12 @@ def _differences(runs: Sequence[RunAnswers]) -> list[str]:
     for run in runs[1:]:
         other = run.comparison
         if other.measure != first.measure:
-            faults.append(f"{other.folder} measures {other.measure}, and {first.folder} measures {first.measure}")
+            advice = (
+                ": compare all with --balance yes, or all with no" if BALANCED in (other.measure, first.measure) else ""
+            )
+            faults.append(
+                f"{other.folder} measures {other.measure}, and {first.folder} measures {first.measure}{advice}"
+            )
         if set(other.columns) != set(first.columns):
             names = ["; ".join(map(column_name, comparison.columns)) for comparison in (other, first)]
             faults.append(f"{other.folder} has the students and sizes {names[0]}, and {first.folder} has {names[1]}")
