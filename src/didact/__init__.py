@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from didact.comparing.combine import combine
     from didact.comparing.compare import compare, forecast
     from didact.comparing.config import CompareConfig
     from didact.comparing.forecast import Forecast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from didact.models.load import load_teacher
     from didact.reports.build import report
     from didact.results.agreement import Agreement
+    from didact.results.combined import CombinedComparison
     from didact.results.comparison import Comparison
     from didact.results.explanations import Explanations
     from didact.study.analyze import analyze_study
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agreement",
+    "CombinedComparison",
     "CompareConfig",
     "Comparison",
     "Explanations",
@@ -41,6 +44,7 @@ __all__ = [
     "agree",
     "analyze_study",
     "check_explainer",
+    "combine",
     "compare",
     "evaluate",
     "explain",
@@ -66,6 +70,7 @@ __all__ = [
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "Agreement": "didact.results.agreement:Agreement",
+    "CombinedComparison": "didact.results.combined:CombinedComparison",
     "CompareConfig": "didact.comparing.config:CompareConfig",
     "Comparison": "didact.results.comparison:Comparison",
     "Explanations": "didact.results.explanations:Explanations",
@@ -73,6 +78,7 @@ _PUBLIC = {
     "agree": "didact.evaluation.agree:agree",
     "analyze_study": "didact.study.analyze:analyze_study",
     "check_explainer": "didact.explaining.check_explainer:check_explainer",
+    "combine": "didact.comparing.combine:combine",
     "compare": "didact.comparing.compare:compare",
     "evaluate": "didact.evaluation.evaluate:evaluate",
     "explain": "didact.explaining.explain:explain",

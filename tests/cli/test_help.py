@@ -117,7 +117,7 @@ def test_the_commands_are_grouped_with_a_line_each():
     text = help_of(())
     groups = {
         "Start here": ["demo", "explain", "compare", "report"],
-        "Measure": ["metrics", "agree", "sanity", "cost", "methods"],
+        "Measure": ["combine", "metrics", "agree", "sanity", "cost", "methods"],
         "Learn": ["train", "learn"],
         "Data and people": ["data", "study"],
     }

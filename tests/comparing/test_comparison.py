@@ -191,7 +191,9 @@ class TestPlaces:
         for ending in ("json", "csv", "parquet"):
             result.save(tmp_path / "deep" / f"table.{ending}")
         frame = result.to_pandas()
-        assert json.loads((tmp_path / "deep" / "table.json").read_text())["rows"] == [dict(row) for row in result.rows]
+        assert json.loads((tmp_path / "deep" / "table.json").read_text())["rows"] == [
+            row.to_document() for row in result.rows
+        ]
         csv = pandas.read_csv(tmp_path / "deep" / "table.csv")
         parquet = pandas.read_parquet(tmp_path / "deep" / "table.parquet")
         for read in (csv, parquet):
@@ -214,7 +216,16 @@ class TestPlaces:
     def test_a_folder_of_before_has_no_contrasts_and_claims_nothing(self, result, tmp_path):
         document = result.to_document()
         del document["contrasts"]
-        new = {"level", "claimed", "low_seeds"}
+        new = {
+            "level",
+            "claimed",
+            "low_seeds",
+            "normalised_gain",
+            "normalised_low",
+            "normalised_high",
+            "helped",
+            "misled",
+        }
         document["rows"] = [{name: row[name] for name in row if name not in new} for row in document["rows"]]
         (tmp_path / "comparison.json").write_text(json.dumps(document))
         loaded = Comparison.load(tmp_path)
@@ -369,10 +380,11 @@ class TestTable:
             assert part in text
 
     def test_of_a_run(self, result):
-        text = result.table()
+        text, _, more = result.table().partition("gap closed")
         for name in result.explainers:
+            assert (f"\n{name} " in f"\n{more}".replace("\n ", "\n")) == (name != "none")
             assert sum(line.split()[:1] == [name] for line in text.splitlines()) == 1
-        head = text.splitlines()
+        head = result.table().splitlines()
         assert "same/attention" in text
         assert any("8 rows" in line and "12 rows" in line for line in head)
         assert all(line == line.rstrip() for line in head)

@@ -24,7 +24,7 @@ def example_of(name: str) -> str:
 
 
 def test_all_functions_are_looked_at():
-    assert len(FUNCTIONS) == 23
+    assert len(FUNCTIONS) == 24
     assert {"compare", "explain", "load_teacher", "teacher_from_function"} <= set(FUNCTIONS)
 
 
@@ -46,7 +46,9 @@ def test_the_docstring_names_every_parameter(name):
     "name",
     [
         pytest.param(
-            name, marks=[pytest.mark.slow] * (name in ("compare", "forecast", "learn_l2e", "learn_smat", "report"))
+            name,
+            marks=[pytest.mark.slow]
+            * (name in ("combine", "compare", "forecast", "learn_l2e", "learn_smat", "report")),
         )
         for name in FUNCTIONS
     ],

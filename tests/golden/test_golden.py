@@ -98,9 +98,18 @@ def invoke(*arguments: str) -> Any:
     return json.loads(answer.stdout)
 
 
+def without_shares(lines: list[str]) -> list[str]:
+    """The page without the table of shares (helped, misled), which runs of that day did not store."""
+    if "More to read" not in lines:
+        return lines
+    start = lines.index("More to read")
+    end = next(number for number, line in enumerate(lines) if line.startswith("Any change to a student flips"))
+    return lines[:start] + lines[end + 1 :]
+
+
 def test_an_old_run_is_still_reported(old_run):
     invoke("report", "run")
-    expected = json.loads((EXPECTED / "report-text.json").read_text(encoding="utf-8"))
+    expected = without_shares(json.loads((EXPECTED / "report-text.json").read_text(encoding="utf-8")))
     lines = page_text(old_run / "report.html")
     assert "sizes = [" in lines, "the page shows the plan as the run has it, with the names of its day"
     former = re.compile(rf"^({'|'.join(CompareConfig.RENAMED)})(?= = )")

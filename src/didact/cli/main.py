@@ -9,7 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from didact import __version__
-from didact.cli import agree, compare, cost, data, demo, explain, learn, methods, metrics, report, sanity, study, train
+from didact.cli import (
+    agree,
+    combine,
+    compare,
+    cost,
+    data,
+    demo,
+    explain,
+    learn,
+    methods,
+    metrics,
+    report,
+    sanity,
+    study,
+    train,
+)
 from didact.cli.help import HelpGroup, command, epilog
 from didact.errors import DidactError, ExplanationWarning, RequestError
 
@@ -30,6 +45,7 @@ command(app, "demo", *demo.EXAMPLES, panel=START)(demo.demo)
 command(app, "explain", *explain.EXAMPLES, panel=START)(explain.explain)
 command(app, "compare", *compare.EXAMPLES, panel=START)(compare.compare)
 command(app, "report", *report.EXAMPLES, panel=START)(report.report)
+command(app, "combine", *combine.EXAMPLES, panel=MEASURE)(combine.combine)
 command(app, "metrics", *metrics.EXAMPLES, panel=MEASURE)(metrics.metrics)
 command(app, "agree", *agree.EXAMPLES, panel=MEASURE)(agree.agree)
 command(app, "sanity", *sanity.EXAMPLES, panel=MEASURE)(sanity.sanity)

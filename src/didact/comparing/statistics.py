@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from didact.comparing.cell import Cell, load_outputs
+from didact.comparing.cell import load_outputs
 from didact.comparing.run_inputs import LabelledSplit
 from didact.core.measure import agreement, class_weights, pearson
 from didact.core.outputs import Outputs
@@ -21,13 +21,30 @@ from didact.stats.claims import Claim, claims
 from didact.stats.contrast import crossed_contrast, pairwise_contrasts, pearson_terms
 from didact.stats.modes import lower_group_size
 from didact.stats.ranking import kendall_matrix, ranks
+from didact.stats.remaining_gap import closed_gap
 
 # Key of the teacher's own answers among the scores, for measures that are correlations.
 REFERENCE: Final = ("", "", 0)
 
 
+@runtime_checkable
+class ArmCell(Protocol):
+    """A student by its key, arm and seed: a `Cell`, or a line of results.parquet."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def explainer(self) -> str: ...
+    @property
+    def student(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+
+
 def scores_by_arm(
-    cells: Sequence[Cell], records: Mapping[str, TrainingRecord], store: Store, test: LabelledSplit
+    cells: Sequence[ArmCell], records: Mapping[str, TrainingRecord], store: Store, test: LabelledSplit
 ) -> dict[Arm, dict[int, Float[np.ndarray, " row"]]]:
     """For every arm and seed, one number per test row: agreement with the teacher, or the answer of a regression."""
     scores: dict[Arm, dict[int, np.ndarray]] = {}
@@ -153,6 +170,8 @@ def gain_rows(
                 )
             )
         column_rows = _with_claims(column_rows, contrasts, limit=1.0 if reference is None else 2.0)
+        if reference is None:  # a correlation is no share of rows
+            column_rows = [_with_shares(row, scores, strata) for row in column_rows]
         if len(column_rows) > 1:  # a single row has no rank
             same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
             order = ranks(np.array([_ranking_value(row, column_rows, same_seeds) for row in column_rows]))
@@ -188,6 +207,26 @@ def _with_claim(row: GainRow, claim: Claim | None, limit: float) -> GainRow:
         low=None if claim.low is None else max(claim.low, -limit),
         high=None if claim.high is None else min(claim.high, limit),
     )
+
+
+def _with_shares(row: GainRow, scores: Scores, strata: Int[np.ndarray, " row"] | None) -> GainRow:
+    """Add the normalised gain, and the shares of pairs of seed and test row that explanations corrected and misled.
+
+    For graded agreement (token F1) the shares are the mean agreement that rows gained, and that rows lost.
+    """
+    if row.gain is None:
+        return row
+    by_seed, none_by_seed = (scores[name, row.student, row.size] for name in (row.explainer, NONE))
+    seeds = sorted(by_seed.keys() & none_by_seed.keys())
+    method, none = (
+        np.stack([row_contributions(arm[seed], None, strata) for seed in seeds]) for arm in (by_seed, none_by_seed)
+    )
+    closed = closed_gap(method, none, level=row.level, strata=strata)
+    helped, misled = (float(np.maximum(gains, 0).mean()) for gains in (method - none, none - method))
+    row = replace(row, helped=helped, misled=misled)
+    if closed is None:
+        return row
+    return replace(row, normalised_gain=closed.share, normalised_low=closed.low, normalised_high=closed.high)
 
 
 def _ranking_value(row: GainRow, rows: Sequence[GainRow], same_seeds: bool) -> float:

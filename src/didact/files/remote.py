@@ -212,11 +212,12 @@ def local_cache_dir(url: str) -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "didact" / "stores" / key_of({"url": check_url(url)})
 
 
-def fetch_run(url: str) -> Path:
+def fetch_run(url: str, *, with_answers: bool = False) -> Path:
     """Download the files of a finished run that tables and reports need. Returns the local folder.
 
-    This is not the cache of a run in progress, which may be ahead of the remote folder. Raises `OptionError` if the run
-    is not finished or does not exist.
+    With `with_answers`, the answers of the teacher and of all students are downloaded, too. This is not the cache of a
+    run in progress, which may be ahead of the remote folder. Raises `OptionError` if the run is not finished or does
+    not exist.
     """
     remote = RemoteFolder(url)
     contents = remote.read_all(RUN_FILES)
@@ -232,7 +233,11 @@ def fetch_run(url: str) -> Path:
             write_bytes(ensure_parent(folder / name), contents[name])
         else:
             (folder / name).unlink(missing_ok=True)
-    for name, size in remote.list("measured").items():
+    sizes = remote.list("measured")
+    if with_answers:
+        rows = {name: size for name, size in remote.list("classroom").items() if name.startswith("classroom/rows-")}
+        sizes |= remote.list("cells") | rows
+    for name, size in sizes.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
             remote.download(name, path)

@@ -27,6 +27,7 @@ VERSION: Final = 1
 COLUMNS: Final = (
     "explainer", "student", "size", "seeds", "measure", "median", "q25", "q75", "gain", "low", "high", "p", "rank",
     "test_rows", "mean", "level", "p_reason", "claimed", "is_control", "lost_rows", "low_seeds",
+    "normalised_gain", "normalised_low", "normalised_high", "helped", "misled",
 )  # fmt: skip
 _AGAIN: Final = "Run the same comparison again: finished runs are kept."
 

@@ -1,5 +1,6 @@
 """The table of a comparison for terminals and notebooks, with the remarks that belong to it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,32 +21,93 @@ ADVICE: Final = (
 _MAX_NAME_LENGTH: Final = 10_000  # characters; users read and type names, so none is cut
 
 
+MORE_TO_READ: Final = (
+    "More to read, in %. gap closed: the normalised gain, that is the share of the gap from none to 100 that a method "
+    "closes, with its interval; helped: answers of students to test rows that it corrected; misled: answers that were "
+    "right without it and are wrong with it."
+)
+
+
 def text(comparison: "Comparison") -> str:
-    """The table and its remarks as text. Names and intervals are never cut."""
+    """The table and its remarks as text, then the table of `more_to_read`. Names and intervals are never cut."""
+    table, more = _table(comparison), more_to_read(comparison)
+    lines = [grid_text(table, right=(len(table.heads) - 1,)), *remarks(comparison)]
+    if more is not None:
+        lines += [
+            "",
+            grid_text(more, right=[index for index in range(1, len(more.heads)) if index % 3 != 1]),
+            MORE_TO_READ,
+        ]
+    return "\n".join(lines)
+
+
+def html(comparison: "Comparison") -> str:
+    """The tables and their remarks as an HTML fragment."""
+    table, more = _table(comparison).notebook(remarks(comparison)), more_to_read(comparison)
+    return table if more is None else f"{table}\n{more.notebook([MORE_TO_READ])}"
+
+
+def grid_text(table: Table, *, right: Sequence[int] = ()) -> str:
+    """A table for terminals. The columns `right` are aligned right and may wrap, all others never do."""
     from rich import box
     from rich.table import Table as Lines
     from rich.text import Text
 
-    table, grid = _table(comparison), Lines(box=box.SIMPLE_HEAD, pad_edge=False)
-    *names, rank = table.text_heads
-    for name in names:
-        grid.add_column(Text(name), no_wrap=True)
-    grid.add_column(Text(rank), justify="right")
+    grid = Lines(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, head in enumerate(table.text_heads):
+        grid.add_column(Text(head), no_wrap=index not in right, justify="right" if index in right else "left")
     for row in table.text_rows:
         grid.add_row(*map(Text, row))
-    return "\n".join([render_text(grid), *remarks(comparison)])
+    return render_text(grid)
 
 
-def html(comparison: "Comparison") -> str:
-    """The table and its remarks as an HTML fragment."""
-    return _table(comparison).notebook(remarks(comparison))
+def more_to_read(comparison: "Comparison") -> Table | None:
+    """A table of the normalised gain and of the shares that were helped and misled; None if a run stores none."""
+    rows: list[list[Cell | str]] = []
+    for name in _order(comparison):
+        gain_rows = [comparison.find(name, column) for column in comparison.columns]
+        if any(row is not None and row.helped is not None for row in gain_rows):
+            cells = [cell for row in gain_rows for cell in share_texts(row)]
+            rows.append([Cell(name, _name_class(comparison, name), longest=_MAX_NAME_LENGTH), *cells])
+    if not rows:
+        return None
+    several = len(comparison.columns) > 1
+    titles = [f"{_heading(comparison, column)}\n" if several else "" for column in comparison.columns]
+    heads = [head for title in titles for head in (f"{title}gap closed", "helped", "misled")]
+    return Table("more-to-read", "", ["explainer", *(Cell(head, longest=_MAX_NAME_LENGTH) for head in heads)], rows)
+
+
+def share_texts(row: GainRow | None, *, ascii_minus: bool = True) -> tuple[str, str, str]:
+    """The normalised gain with its interval, and the shares that were helped and misled, in percent."""
+    percent = NumberFormat(100.0, 1, ascii_minus=ascii_minus)
+    if row is None or row.helped is None:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    closed = percent.signed(row.normalised_gain)
+    if row.normalised_low is not None:
+        closed += f" {percent.brackets(row.normalised_low, row.normalised_high)}"
+    return closed, percent.plain(row.helped), percent.plain(row.misled)
+
+
+def _order(comparison: "Comparison") -> list[str]:
+    """Explainers from best to worst by mean rank, after `none`."""
+    ranks = _ranks(comparison)
+    return sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
+
+
+def _ranks(comparison: "Comparison") -> dict[str, float]:
+    return {line["explainer"]: line["rank"] for line in comparison.ranking()}
+
+
+def _name_class(comparison: "Comparison", name: str) -> str:
+    return "quiet" if name in comparison.about.controls else ""
 
 
 def _table(comparison: "Comparison") -> Table:
-    ranks = {line["explainer"]: line["rank"] for line in comparison.ranking()}
+    ranks = _ranks(comparison)
     rows: list[list[Cell | str]] = []
-    for name in sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf))):
-        css_class, title = ("quiet", "a control") if name in comparison.about.controls else ("", "")
+    for name in _order(comparison):
+        css_class = _name_class(comparison, name)
+        title = "a control" if css_class else ""
         cells = [_cell(comparison.find(name, column)) for column in comparison.columns]
         rank = f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
         rows.append([Cell(name, css_class, title, longest=_MAX_NAME_LENGTH), *cells, rank])

@@ -74,6 +74,26 @@ class Contrast(Document):
         return replace(self, difference=-self.difference)
 
 
+@dataclass(frozen=True)
+class TeacherContrast(Contrast):
+    """The mean over teachers of the difference of two arms, for teachers in general.
+
+    `teacher_variance` is the variance of that mean from the differences of the teachers. `seed_variance`,
+    `row_variance` and `cell_variance` are the covariance of two teachers through the seeds and test rows that they
+    share (0 if none), so the variance is teacher + seed + row − cell. `teacher_sd` estimates how far the true
+    differences of teachers vary, beyond chance in seeds and rows; None with one teacher. `by_teacher` has the
+    difference with each teacher. With one teacher this is its contrast, for that teacher only.
+    """
+
+    teacher_variance: float = 0.0
+    teacher_sd: float | None = None
+    by_teacher: tuple[float, ...] = ()
+
+    @property
+    def teachers(self) -> int:
+        return len(self.by_teacher)
+
+
 _FIELDS: Final = tuple(entry.name for entry in fields(Contrast))
 
 

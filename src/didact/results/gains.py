@@ -11,7 +11,9 @@ from didact.results.training_record import LearnedRecord, LearningEpoch
 NONE: Final = "none"  # the arm without explanations, the reference of every gain
 FEW_SEEDS: Final = 5  # rows with fewer seeds are marked: their intervals are unreliable
 _COUNTS: Final = ("size", "seeds", "test_rows", "lost_rows", "low_seeds")
-_NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level", "p", "rank")
+# Numbers that are stored only if they are defined; older runs do not have them.
+SHARES: Final = ("normalised_gain", "normalised_low", "normalised_high", "helped", "misled")
+_NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level", "p", "rank", *SHARES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +23,11 @@ class GainRow(MappingDocument):
     `gain` is the mean paired difference to `none` over seeds and test rows. It is `claimed` by the rule in
     docs/compare.md, which is equivalent to an interval from `low` to `high` (at `level`) that excludes 0. `low_seeds`
     counts the seeds that form a separate, lower group; `lost_rows` counts the rows that lost part of their explanation.
+
+    `normalised_gain` is the share of the gap between `none` and 1 that is closed, with its interval at the same level.
+    `helped` and `misled` are the shares of pairs (seed, test row) on which the explanations corrected the student, and
+    on which the student was right without them and wrong with them; their difference is the gain. All are None for a
+    correlation, and the normalised gain is None if `none` is at the ceiling.
     """
 
     explainer: str
@@ -44,6 +51,15 @@ class GainRow(MappingDocument):
     is_control: bool = False
     lost_rows: int = 0
     low_seeds: int = 0
+    normalised_gain: float | None = None
+    normalised_low: float | None = None
+    normalised_high: float | None = None
+    helped: float | None = None
+    misled: float | None = None
+
+    def to_document(self) -> dict[str, object]:
+        """The fields as JSON data, without shares that are undefined."""
+        return {name: value for name, value in super().to_document().items() if name not in SHARES or value is not None}
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "GainRow":

@@ -5,6 +5,7 @@ docs/decisions/028-one-rule.md gives the reasons.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -17,6 +18,36 @@ from didact.results.contrast import Contrast
 # By arm, for each seed one value per row.
 Arms = Mapping[str, Mapping[int, Float[np.ndarray, " row"]]]
 _ROUNDING: Final = 1e-12  # of the largest value; a smaller difference or standard error is 0
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """A table of seeds × rows as its mean, and how far seeds, rows and single cells deviate from it."""
+
+    mean: float
+    by_seed: Float[np.ndarray, " seed"]
+    by_row: Float[np.ndarray, " row"]
+    residuals: Float[np.ndarray, "seed row"]
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, "seed row"]) -> "Effects":
+        center = values.mean()
+        by_seed, by_row = values.mean(1) - center, values.mean(0) - center
+        return cls(float(center), by_seed, by_row, values - center - by_seed[:, None] - by_row)
+
+    def covariance(self, other: "Effects") -> tuple[float, float, float]:
+        """The covariance of two means over the same seeds and rows, from seeds, from rows and from single cells.
+
+        Unbiased, as mean squares are. The first two contain the third, so the covariance is seed + row − cell. With
+        itself, it is the variance of the mean. One seed has no variance: its sums are 0.
+        """
+        seeds, rows = self.residuals.shape
+        per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)
+        return (
+            float((self.by_seed * other.by_seed).sum()) / seeds * per_seed,
+            float((self.by_row * other.by_row).sum()) / rows * per_row,
+            float((self.residuals * other.residuals).sum()) / self.residuals.size * per_seed * per_row,
+        )
 
 
 def crossed_contrast(
@@ -36,22 +67,23 @@ def crossed_contrast(
     differences = first - second
     difference = float(differences.mean())
     if strata is not None:
-        differences = _remove_strata_effects(differences, strata)
+        differences = remove_strata_effects(differences, strata)
+    effects = Effects.of(differences)
+    seed, row, cell = effects.covariance(effects)
     seeds, rows = differences.shape
-    center = differences.mean()
-    by_seed, by_row = differences.mean(1) - center, differences.mean(0) - center
-    residuals = differences - center - by_seed[:, None] - by_row
-    per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)  # one seed has no variance: its sums are 0
-    seed = float((by_seed**2).sum()) / seeds * per_seed
-    row = float((by_row**2).sum()) / rows * per_row
-    cell = float((residuals**2).sum()) / differences.size * per_seed * per_row
-    total = max(seed + row - cell, seed, row)
-    denominator = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
-    df = total**2 / denominator if denominator > 0 else 1.0
+    total, df = crossed_variance(seed, row, cell, seeds=seeds, rows=rows)
     # Otherwise two students that always predict one class each would differ by 1e-17, with a standard error of 0.
     rounding = _ROUNDING * max(float(np.abs(first).max()), float(np.abs(second).max()))
     difference, se = (value if abs(value) > rounding else 0.0 for value in (difference, float(np.sqrt(total))))
     return Contrast(difference, se, df, seeds, rows, seed, row, cell)
+
+
+def crossed_variance(seed: float, row: float, cell: float, *, seeds: int, rows: int) -> tuple[float, float]:
+    """The variance of a mean over crossed seeds and rows from its components, and Satterthwaite's df."""
+    per_seed, per_row = 1 / max(seeds - 1, 1), 1 / (rows - 1)
+    total = max(seed + row - cell, seed, row)
+    denominator = seed**2 * per_seed + row**2 * per_row + cell**2 * per_seed * per_row
+    return total, total**2 / denominator if denominator > 0 else 1.0
 
 
 def pairwise_contrasts(
@@ -102,7 +134,7 @@ def _standardise(values: Float[np.ndarray, "*seed row"]) -> Float[np.ndarray, "*
     return np.divide(centered, scale, out=np.zeros_like(centered), where=varies & (scale > 0))
 
 
-def _remove_strata_effects(
+def remove_strata_effects(
     values: Float[np.ndarray, "seed row"], strata: Int[np.ndarray, " _"]
 ) -> Float[np.ndarray, "seed row"]:
     """The values with the mean of every stratum moved to the overall mean."""

@@ -10,9 +10,10 @@ from didact.reports.figure import BLUE, GREY, Figure, label
 from didact.reports.section import Block, Heading, Key, Notes, Section, folded, lead, missing
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
+from didact.results.comparison_table import MORE_TO_READ, share_texts
 from didact.results.contrast import Column
 from didact.results.documents import number
-from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
+from didact.results.gains import FEW_SEEDS, NONE, SHARES, GainRow, column_name
 from didact.results.number_format import minus
 from didact.viz.tables import Cell, Table
 
@@ -31,6 +32,10 @@ UNLEARNED = "students did not learn: no verdict"
 _SHOWN = 4  # charts; a click unfolds the others
 
 
+_FLIPS = (
+    "Any change to a student flips some answers, so read helped and misled beside those of the controls: random "
+    "explanations mislead, too."
+)
 _STARRED = ("clear", "close", "alone")  # verdicts that name a best method
 _MEASURES = {
     "pearson": "Pearson's r with the model",
@@ -54,8 +59,11 @@ def section(run: Comparison) -> Section:
         _table(run),
         Notes(_notes(run)),
     ]
-    taus = _agreement(run)
-    return Section("ranking", "Ranking", blocks if taus is None else [*blocks, Heading("Do the students agree?"), taus])
+    if (more := _more_to_read(run)) is not None:
+        blocks += [Heading("More to read"), more, Notes([MORE_TO_READ, _FLIPS])]
+    if (taus := _agreement(run)) is not None:
+        blocks += [Heading("Do the students agree?"), taus]
+    return Section("ranking", "Ranking", blocks)
 
 
 def _chart_rows(run: Comparison, column: Column) -> list[GainRow]:
@@ -177,6 +185,31 @@ def _notes(run: Comparison) -> list[str]:
             "Some students read less text than the model: some rows lost part of their explanation. Point at a number."
         )
     return notes
+
+
+def _more_to_read(run: Comparison) -> Table | None:
+    """Normalised gain, helped and misled, one line per method; None if the run stores none of them."""
+    names = [name for name in run.ranked if any(row.helped is not None for row in run.rows_of(name))]
+    if not names:
+        return None
+    several = len(run.columns) > 1
+    heads: list[Cell | str] = ["explainer"]
+    for column in run.columns:
+        title = f"{_column_title(run, column)}: " if several else ""
+        heads += [f"{title}gap closed, %", "helped, %", "misled, %"]
+    rows: list[list[Cell | str]] = []
+    for name in names:
+        shares = [share_texts(run.find(name, column), ascii_minus=False) for column in run.columns]
+        first = Cell(marked_name(run, name), "control" if name in run.controls else "", method_text(name))
+        rows.append([first, *(text for texts in shares for text in texts)])
+    data = [
+        {name: row[name] for name in ("explainer", "student", "size", *SHARES)}
+        for row in run.rows
+        if row.helped is not None
+    ]
+    return Table(
+        "more-to-read", "Share of the remaining gap, and answers that explanations changed", heads, rows, data=data
+    )
 
 
 def _agreement(run: Comparison) -> Table | None:
