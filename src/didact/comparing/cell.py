@@ -30,7 +30,7 @@ from didact.registry import parse_spec
 from didact.results.component_scores import ComponentScores
 from didact.results.documents import number
 from didact.results.explanations import Explanations
-from didact.results.target_normalisation import TargetTransform
+from didact.results.target_transform import TargetTransform
 from didact.results.training_record import EpochRecord, LearnedRecord, LearningEpoch, TrainingRecord, TrialRecord
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy

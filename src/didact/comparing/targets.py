@@ -5,7 +5,16 @@ from typing import Any, Final
 
 from didact.comparing.config import CompareConfig
 from didact.comparing.methods import DERIVED, ComparedMethod
-from didact.results.target_normalisation import BAND, ENTROPY_SHARE, MATCHED, RANKS, RAW, TUNED, TargetTransform
+from didact.results.target_normalisation import (
+    BAND,
+    ENTROPY_SHARE,
+    MATCHED,
+    RANKS,
+    RAW,
+    TUNED,
+    band_arm,
+)
+from didact.results.target_transform import TargetTransform
 from didact.students.build import StudentSpec, build_strategy
 
 # The entry of a trial that changes what is sent. All other entries are options of the strategy.
@@ -40,7 +49,7 @@ def target_arms(config: CompareConfig, method: ComparedMethod, student: StudentS
         return (TargetArm(method.label),)
     if config.target_normalisation == BAND:
         return tuple(
-            TargetArm(f"{method.label} (T={value:g})", TargetTransform("temperature", value), value)
+            TargetArm(band_arm(method.label, value), TargetTransform("temperature", value), value)
             for value in config.target_grid
         )
     return (TargetArm(method.label, _ONE_TRANSFORM.get(config.target_normalisation)),)
