@@ -152,9 +152,9 @@ class CompareConfig(DataOptions, ModelOptions):
         Option(Group.TRAINING, "T,T", parse_decimals, default="-"),
     ] = TEMPERATURES
     """Temperatures of the sharpened control, as in 1,0.5."""
-    target_normalisation: Annotated[TargetNormalisation, Option(Group.TRAINING, "NAME")] = RAW
+    target_normalisation: Annotated[TargetNormalisation, Option(Group.METHOD, "NAME")] = RAW
     """Sharpness sent: raw, tuned, matched, ranks or band."""
-    target_temperatures: Annotated[tuple[float, ...], Option(Group.TRAINING, "T,T", parse_decimals, default="-")] = ()
+    target_temperatures: Annotated[tuple[float, ...], Option(Group.METHOD, "T,T", parse_decimals, default="-")] = ()
     """Grid of tuned (default: 4,2,1,0.5,0.25) and band."""
     weight_decay: Annotated[NotNegative | None, Option(Group.ADVANCED, "DECAY")] = None
     """Weight decay of a student."""

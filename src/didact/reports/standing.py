@@ -46,8 +46,8 @@ class Standing:
 
     @property
     def alike(self) -> int:
-        """Columns in which a difference is claimed, but temperature alone makes as much."""
-        return sum(claim.claimed and self.is_within_span(column) for column, claim in self.claims.items())
+        """Columns of a band in which temperature alone makes as much as the difference."""
+        return sum(self.spans.get(column, 0.0) > 0 and self.is_within_span(column) for column in self.claims)
 
     @property
     def is_beaten(self) -> bool:
@@ -56,8 +56,15 @@ class Standing:
 
     @property
     def undecided_claim(self) -> Claim | None:
-        """The first contrast of several seeds from which nothing is claimed."""
-        return next((claim for claim in self.claims.values() if not claim.claimed and claim.p is not None), None)
+        """The first contrast of several seeds from which nothing is claimed, and that more data could make a lead."""
+        return next(
+            (
+                claim
+                for column, claim in self.claims.items()
+                if not claim.claimed and claim.p is not None and not self.is_within_span(column)
+            ),
+            None,
+        )
 
 
 def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:

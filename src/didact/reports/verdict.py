@@ -152,7 +152,7 @@ def _title(
         scope = f"in only {rivals[partly[0]].ahead} of {rivals[partly[0]].columns} combinations"
         return "close", f"{name} leads, but is clearly ahead of “{partly[0]}” {scope}"
     if len(tied) > 1 and all(rivals[rival].ahead + rivals[rival].alike == rivals[rival].columns for rival in undecided):
-        return "close", f"{quoted(tied)} teach alike: temperature alone makes as much as their difference"
+        return "close", f"{quoted(tied)} teach alike: temperature alone makes as much as the method"
     if len(tied) > 1:
         return "close", f"{quoted(tied)} lead, too close to call"
     if undecided:
