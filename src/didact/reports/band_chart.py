@@ -1,9 +1,10 @@
 """The chart of a band: what each method gains at several temperatures, from the lowest to the highest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from didact.reports.charts import unique_names
 from didact.reports.figure import BLUE, INK, NARROW, QUIET, DataRow, apply_theme, chart_data
 from didact.viz.chart import altair
 
@@ -42,7 +43,8 @@ def band_plot(bands: Sequence[Band], width: int, *, title: str) -> Any:
     """A thick bar from the lowest to the highest value, a thin line to the ends of the intervals, and a line at 0."""
     alt = altair()
     is_narrow = width <= NARROW
-    names = [band.name for band in bands]
+    names = unique_names([band.name for band in bands])
+    bands = [replace(band, name=name) for band, name in zip(bands, names, strict=True)]
     extent = [0.0, *(end for band in bands for end in (band.low, band.high, *band.values))]
     span = (max(extent) - min(extent)) or 1.0
     domain = [min(extent) - 0.04 * span, max(extent) + (0.4 if is_narrow else 0.19) * span]
