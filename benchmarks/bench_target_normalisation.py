@@ -92,10 +92,17 @@ def measured_run(folder: Path, teacher: str, name: str, seeds: int) -> dict[str,
 def sent_entropies(run: Path) -> list[dict[str, object]]:
     """For every method: by option, the mean over rows of the entropy of the distribution that students receive."""
     (manifest,) = (run / "classroom").glob("cells-*.json")
-    cells = [cell for cell in json.loads(manifest.read_text())["cells"] if cell["maps"] and cell["seed"] == 0]
+    cells = [
+        cell
+        for cell in json.loads(manifest.read_text())["cells"]
+        if cell["maps"] and cell["seed"] == 0 and cell["trials"] == [{}]
+    ]
+    files = {cell["explainer"]: Explanations.load(run / "explanations" / cell["maps"]) for cell in cells}
+    # Methods that are computed again for every seed explain the rows of that seed alone.
+    common = set.intersection(*(set(explanations.ids) for explanations in files.values()))
     lines = []
-    for cell in cells:
-        explanations = Explanations.load(run / "explanations" / cell["maps"])
+    for label, explanations in files.items():
+        explanations = explanations.select([index for index, name in enumerate(explanations.ids) if name in common])
         counts = np.diff(explanations.bounds)
         wanted = ENTROPY_SHARE * np.log(counts)
         means = {}
@@ -108,7 +115,7 @@ def sent_entropies(run: Path) -> list[dict[str, object]]:
             if name == "matched":
                 missed = float((np.abs(entropies - wanted) > 1e-3).mean())
         lines.append(
-            {"method": cell["explainer"], "kind": explanations.kind, "rows": len(counts), **means, "missed": missed,
+            {"method": label, "kind": explanations.kind, "rows": len(counts), **means, "missed": missed,
              "uniform": float(np.log(counts).mean())}
         )  # fmt: skip
     return lines
