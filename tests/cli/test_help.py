@@ -152,7 +152,7 @@ def test_usage(path, usage):
     [
         ("sanity", "--model MODEL        Folder or hub name of the model (required)."),
         ("sanity", "--rows N             Use only the first N rows (default: 100)."),
-        ("compare", "--soft-labels/--hard   Train on probabilities, or on predicted labels."),
+        ("compare", "--soft-labels/--hard         Train on probabilities, or on predicted labels."),
         ("metrics", "--control/--no-control  Add random scores as a control (default: --control)."),
         ("study new", "--database URL       SQLAlchemy URL of answers (or $DIDACT_STUDY_DATABASE)."),
     ],

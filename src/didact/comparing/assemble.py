@@ -10,6 +10,7 @@ from didact.comparing.methods import ComparedMethod, Findings, choose_methods, i
 from didact.comparing.preflight import preflight
 from didact.comparing.sampling import Answers, Sample
 from didact.comparing.setup import Pool, Setup
+from didact.comparing.targets import normalises
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
 from didact.core.teacher import Teacher
@@ -18,6 +19,7 @@ from didact.explaining.cache import Method
 from didact.learning.defaults import TRAIN_SIZE, default_student
 from didact.learning.student_objects import DEFAULT
 from didact.models.student_init import StudentInit, student_init
+from didact.results.target_normalisation import RAW
 from didact.students.build import StudentSpec
 
 
@@ -48,6 +50,11 @@ def assemble(
     choice = replace(choice, config=_with_sizes(choice.config, pool, sample, findings))
     config = choice.config
     students = _students(config, default_student(teacher, sample.data.task, config.base))
+    findings.notes += [
+        f"{student} receives marks, which have no sharpness: target normalisation changes nothing for it."
+        for student in students
+        if config.target_normalisation != RAW and student.strategy.name != "none" and not normalises(config, student)
+    ]
     student_inits = _student_inits(students, config, teacher, sample.data, pool, findings)
     setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, student_inits)
     if probe:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from didact.comparing.run_inputs import RunInputs
+from didact.comparing.targets import TARGET
 from didact.core.measure import measure
 from didact.core.model import Model
 from didact.core.outputs import Outputs
@@ -29,6 +30,7 @@ from didact.registry import parse_spec
 from didact.results.component_scores import ComponentScores
 from didact.results.documents import number
 from didact.results.explanations import Explanations
+from didact.results.target_transform import TargetTransform
 from didact.results.training_record import EpochRecord, LearnedRecord, LearningEpoch, TrainingRecord, TrialRecord
 from didact.students.build import build_strategy
 from didact.students.strategy import Strategy
@@ -46,7 +48,8 @@ class Cell:
         explainer, student: names for people.
         start: folder of the student's initial weights.
         maps: file with the explanations; None trains on the teacher's answers alone.
-        trials: changes to the strategy's options. One student is trained per trial; the best on dev is kept.
+        trials: changes to the strategy's options, and in entry `target` to the explanations' sharpness. One student is
+            trained per trial; the best on dev is kept.
         learner: a SMaT explainer that is learned together with the student, from the component scores in file `parts`.
         extra: the student also trains on the dev rows and keeps its last epoch.
         balanced: rows are drawn balanced by the teacher's answers, and every class has the same weight in the measure.
@@ -183,8 +186,10 @@ def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> Trai
         # Without explanations there is nothing to tune. To be fair, the student gets as many trials with other weights.
         seed_parts = (cell.seed, "student") if explanations is not None or trial == 0 else (cell.seed, "student", trial)
         student = run_inputs.student_init(cell.start).build(seed_from(*seed_parts)).to(cell.device)
-        strategy = build_strategy(parse_spec(cell.strategy), **({} if explanations is None else changes))
-        trained = teach(student, strategy, explanations, train, dev, training, keep=keep)
+        strategy_changes = {name: value for name, value in changes.items() if name != TARGET}
+        strategy = build_strategy(parse_spec(cell.strategy), **({} if explanations is None else strategy_changes))
+        sent = explanations if explanations is None else sent_explanations(explanations, changes)
+        trained = teach(student, strategy, sent, train, dev, training, keep=keep)
         epoch = trained.history[-1] if cell.extra else best_epoch(trained.history)
         options = {"start": trial} if explanations is None else dict(changes)
         trial_records.append(TrialRecord(options, number(epoch.dev_measure)))
@@ -192,6 +197,11 @@ def _train_trials(cell: Cell, run_inputs: RunInputs, data: TeachingData) -> Trai
             best = TrainedStudent(student, trained.history, epoch, trial, trial_records, trained.lost_rows)
     assert best is not None
     return best
+
+
+def sent_explanations(explanations: Explanations, trial: Mapping[str, Any]) -> Explanations:
+    """The explanations as a trial sends them: with the sharpness that target normalisation sets, if any."""
+    return TargetTransform.from_document(trial[TARGET]).apply(explanations) if TARGET in trial else explanations
 
 
 def _train_with_learner(cell: Cell, run_inputs: RunInputs, train: Examples, dev: Examples) -> TrainedStudent:

@@ -4,7 +4,6 @@ Importing this module loads no model code. `config_checks`, which knows explaine
 config is created.
 """
 
-import tomllib
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -25,6 +24,7 @@ from didact.comparing.config_values import (
     parse_integers,
     parse_search_space,
     parse_seeds,
+    read_plan,
 )
 from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unknown_entry
 from didact.errors import DidactError, OptionError, PlanError
@@ -43,6 +43,7 @@ from didact.field_types import (
 )
 from didact.limits import MAX_ROWS, MAX_WORKERS, max_threads, shown
 from didact.registry import Spec, python_number, split_list
+from didact.results.target_normalisation import GRIDS, RAW, TargetNormalisation
 
 if TYPE_CHECKING:
     from didact.students.build import StudentSpec
@@ -71,6 +72,8 @@ class CompareConfig(DataOptions, ModelOptions):
     - `max_length`, `truncate` and `task` apply to the teacher's answers and to explanations.
     - `search_space`: values of the strategies' options. For every explainer, the best on dev is used.
     - `temperatures`: values for the sharpened control, chosen on dev; a single value is fixed.
+    - `target_normalisation`: what is done about the sharpness of explanations. `target_temperatures` of `band` are
+      4, 1 and 0.25 by default.
     - `precision`: of student training. The teacher is run and explained in single precision, unless an option of an
       explainer differs.
     - `device`: of teacher and students. `auto` spreads the teacher over all GPUs.
@@ -149,6 +152,10 @@ class CompareConfig(DataOptions, ModelOptions):
         Option(Group.TRAINING, "T,T", parse_decimals, default="-"),
     ] = TEMPERATURES
     """Of the sharpened control (default: 1,0.5,0.2,0.1)."""
+    target_normalisation: Annotated[TargetNormalisation, Option(Group.METHOD, "NAME")] = RAW
+    """Sharpness sent: raw, tuned, matched, ranks or band."""
+    target_temperatures: Annotated[tuple[float, ...], Option(Group.METHOD, "T,T", parse_decimals, default="-")] = ()
+    """Grid of tuned (default: 4,2,1,0.5,0.25) and band."""
     weight_decay: Annotated[NotNegative | None, Option(Group.ADVANCED, "DECAY")] = None
     """Weight decay of a student."""
     warmup: Annotated[Share | None, Option(Group.ADVANCED, "SHARE")] = None
@@ -188,7 +195,11 @@ class CompareConfig(DataOptions, ModelOptions):
     left_out: Names = ()
     """Written by didact: what was dropped to fit the budget."""
 
-    @field_validator("explainers", "students", "search_space", "data", "device", "precision", "base", mode="before")
+    @field_validator(
+        *("explainers", "students", "search_space", "data", "device", "precision", "base"),
+        *("target_normalisation", "target_temperatures"),
+        mode="before",
+    )
     @classmethod
     def _check(cls, value: Any, info: Any) -> Any:
         from didact.comparing.config_checks import CHECKS  # loads torch
@@ -254,6 +265,11 @@ class CompareConfig(DataOptions, ModelOptions):
 
         return default_device() if self.device == AUTO else self.device
 
+    @property
+    def target_grid(self) -> tuple[float, ...]:
+        """The temperatures that explanations are sent at; empty unless target normalisation is `tuned` or `band`."""
+        return self.target_temperatures or GRIDS.get(self.target_normalisation, ())
+
     def trials(self, strategy: Spec) -> list[dict[str, object]]:
         """The grid of the search space for this strategy, one dict of options per trial; [{}] without a search."""
         from didact.students.build import as_option_type, strategy_options
@@ -287,7 +303,7 @@ class CompareConfig(DataOptions, ModelOptions):
         values["columns"] = {role: column or "" for role, column in self.columns.items()}  # TOML has no null
         values["search_space"] = {name: list(choices) for name, choices in self.search_space.items()}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        defaults = {"temperatures": list(TEMPERATURES), "precision": SINGLE}
+        defaults = {"temperatures": list(TEMPERATURES), "precision": SINGLE, "target_normalisation": RAW}
         return {
             name: values[name]
             for name in PLAN_FIELDS
@@ -309,32 +325,6 @@ TRAINING_FIELDS: Final = (
 PLAN_FIELDS: Final = (
     *("model", "data", "explainers", "students", "train_sizes", "seeds", "base", "soft_labels", "search_space"),
     *("training", "threads", "device", "task", "max_length", "truncate", "data_dir", "data_seed", "revision", TRUST),
-    *("eval_rows", "temperatures", "skip_controls", "precision", "columns", "classes", "train_rows", "dev_rows"),
-    *("test_rows", "balance", "budget", "fitted_from", "left_out"),
+    *("eval_rows", "temperatures", "target_normalisation", "target_temperatures", "skip_controls", "precision"),
+    *("columns", "classes", "train_rows", "dev_rows", "test_rows", "balance", "budget", "fitted_from", "left_out"),
 )
-
-
-def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, object]:
-    """Read the entries of a plan file, without checking them.
-
-    A file cannot allow a model's code to run: only the caller can, with `trust_remote_code`.
-
-    Raises:
-        OptionError: the file is missing, is not TOML, or asks for `trust_remote_code`.
-    """
-    try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise OptionError(
-            f"There is no plan {str(path)!r}. A plan is a TOML file; docs/compare.md shows one."
-        ) from None
-    except RecursionError:
-        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: lists are nested too deeply.") from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: {error}") from error
-    if entries.pop(TRUST, False) is not False and not trust_remote_code:
-        raise OptionError(
-            f"The plan {str(path)!r} asks for trust_remote_code, which runs code that comes with a model. A file "
-            "cannot allow that. Read that code; if you trust it, pass --trust-remote-code (trust_remote_code=True)."
-        )
-    return entries

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 
 from didact.comparing.config import DEFAULT_SEARCH_SPACE
+from didact.comparing.config_values import check_temperatures
 from didact.core.precision import SINGLE, check_precision, no_gradients_error
 from didact.data import DATASETS
 from didact.errors import DidactError, OptionError, PlanError
@@ -21,6 +22,7 @@ from didact.models import MODELS
 from didact.models.accelerate_hooks import AUTO
 from didact.models.load import parse_device
 from didact.registry import Spec, checked_options, parse_spec, unknown_name_message
+from didact.results.target_normalisation import BAND, GRIDS, RAW, TUNED, TargetNormalisation
 from didact.students import STRATEGIES
 from didact.students.build import StudentSpec, build_strategy, strategy_options
 
@@ -159,6 +161,39 @@ def _check_base(value: Any, fields: Mapping[str, Any]) -> str:
     )
 
 
+def _check_target_normalisation(value: Any, fields: Mapping[str, Any]) -> Any:
+    """Check that no other option sets the sharpness of what students are sent."""
+    if value == RAW or value not in get_args(TargetNormalisation):
+        return value  # the type of the field refuses other names
+    faults = []
+    if "temperature" in fields.get("search_space", ()):
+        faults.append(
+            f"{value} sets the sharpness of what students are sent, and so does temperature in search_space. Leave one "
+            "of the two out."
+        )
+    for student in fields.get("students", ()):
+        options = strategy_options(student.strategy)
+        is_sharpened = options.get("temperature", 1.0) != 1.0 or options.get("signed") == "softmax"
+        if is_sharpened and build_strategy(student.strategy).reads_sizes:
+            faults.append(
+                f"{value} sets the sharpness of what students are sent, and so does student {student}. Leave its "
+                "temperature or signed=softmax out, or use raw."
+            )
+    if faults:
+        raise PlanError("", faults)
+    return value
+
+
+def _check_target_temperatures(values: Any, fields: Mapping[str, Any]) -> tuple[float, ...]:
+    temperatures = check_temperatures(values) if values not in ((), []) else ()
+    normalisation = fields.get("target_normalisation", TUNED)
+    if temperatures and normalisation not in GRIDS:
+        raise OptionError(f"only tuned and band have temperatures, and target_normalisation is {normalisation}.")
+    if temperatures and normalisation == BAND and len(temperatures) < 2:
+        raise OptionError("a band needs at least 2 temperatures, as in 4,1,0.25.")
+    return tuple(sorted(temperatures, reverse=True))
+
+
 # field -> check(value, fields that were checked before)
 CHECKS: Final = {
     "explainers": _check_explainers,
@@ -168,4 +203,6 @@ CHECKS: Final = {
     "device": _check_device,
     "precision": _check_precision,
     "base": _check_base,
+    "target_normalisation": _check_target_normalisation,
+    "target_temperatures": _check_target_temperatures,
 }

@@ -41,6 +41,8 @@ class CompareFields(TypedDict, total=False):
     soft_labels: bool | None
     search_space: bool | Mapping[str, Sequence[Any]] | None
     temperatures: Sequence[float] | None
+    target_normalisation: Literal["raw", "tuned", "matched", "ranks", "band"] | None
+    target_temperatures: Sequence[float] | None
     eval_rows: int | None
     out: str | Path | None
     cache: str | Path | None

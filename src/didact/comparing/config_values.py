@@ -1,10 +1,12 @@
-"""Parsers of command-line values, and checks of `CompareConfig` that need no model code."""
+"""Parsers of command-line values and of plan files, and checks of `CompareConfig` that need no model code."""
 
 import math
 import re
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+from didact.config import TRUST
 from didact.errors import OptionError, RequestError
 from didact.field_types import Integer, check_list, check_seed
 from didact.limits import MAX_ROWS, MAX_SEEDS, shown
@@ -125,3 +127,32 @@ def check_out(value: Any) -> str | Path:
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise OptionError(f"must be the path of a folder or a URL, got {shown(value)}.")
     return value
+
+
+# -- plan files -----------------------------------------------------------------------------------------------------
+
+
+def read_plan(path: Path, *, trust_remote_code: bool = False) -> dict[str, object]:
+    """Read the entries of a plan file, without checking them.
+
+    A file cannot allow a model's code to run: only the caller can, with `trust_remote_code`.
+
+    Raises:
+        OptionError: the file is missing, is not TOML, or asks for `trust_remote_code`.
+    """
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise OptionError(
+            f"There is no plan {str(path)!r}. A plan is a TOML file; docs/compare.md shows one."
+        ) from None
+    except RecursionError:
+        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: lists are nested too deeply.") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"The plan {str(path)!r} cannot be read as TOML: {error}") from error
+    if entries.pop(TRUST, False) is not False and not trust_remote_code:
+        raise OptionError(
+            f"The plan {str(path)!r} asks for trust_remote_code, which runs code that comes with a model. A file "
+            "cannot allow that. Read that code; if you trust it, pass --trust-remote-code (trust_remote_code=True)."
+        )
+    return entries

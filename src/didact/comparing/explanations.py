@@ -124,17 +124,19 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
     """
     folder = directory.folder / EXPLANATIONS_FOLDER
     by_key = {cell.key: cell for cell in grid.cells}
-    pending = {
-        file: cell for cell in grid.cells if (file := cell.explanations_file) is not None and file in grid.derived
-    }
+    pending: dict[str, list[Cell]] = {}  # the arms of a band share a file
+    for cell in grid.cells:
+        if (file := cell.explanations_file) is not None and file in grid.derived:
+            pending.setdefault(file, []).append(cell)
     directory.pull(*(f"{EXPLANATIONS_FOLDER}/{file}" for file in pending))
     loaded: dict[str, ComponentScores] = {}  # large: keep one in memory at a time
-    for file, cell in pending.items():
+    for file, cells in pending.items():
         derived = grid.derived[file]
         record = TrainingRecord.load(store, derived.source)
         if record.learned is None:
             error = f"Its explainer could not be learned: {record.error}"
-            TrainingRecord(cell.plain(), error=error, key=cell.key).save(store)
+            for cell in cells:
+                TrainingRecord(cell.plain(), error=error, key=cell.key).save(store)
             continue
         if is_readable_file(folder / file):
             continue
@@ -145,7 +147,7 @@ def derive_explanations(setup: Setup, directory: RunDirectory, grid: Grid, store
             loaded[source.parts] = ComponentScores.load(folder / source.parts)
         assert derived.method.learner is not None
         learned = derived.method.learner.restored(record.learned)
-        components = _select_rows(loaded[source.parts], setup.seed_rows(cell.seed, cell.size))
+        components = _select_rows(loaded[source.parts], setup.seed_rows(cells[0].seed, cells[0].size))
         _derive(derived.method, learned, components).save(folder / file)
         directory.push(f"{EXPLANATIONS_FOLDER}/{file}")
 

@@ -11,6 +11,7 @@ from didact.comparing.costs import Costs
 from didact.comparing.evaluation import TIMED_ROWS
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
+from didact.comparing.targets import student_trials
 from didact.results.text_table import render_text
 from didact.students.build import strategy_options
 
@@ -155,11 +156,9 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
     """Seconds per seed to train all students and sizes of a method, divided by the workers that can train them."""
     seconds = 0.0
     for student in setup.students:
-        if not setup.takes_part(method, student):
-            continue
         cost = costs.students[str(student)]
         epochs = setup.training(student).epochs
-        trials = len(setup.config.trials(student.strategy))
+        trials = 1 if method.role is Role.EXTRA else len(student_trials(setup.config, student))
         if method.role is Role.SHARPENED and "temperature" in strategy_options(student.strategy):
             trials *= len(setup.config.temperatures)
         factor = _LEARNING_FACTOR if method.role is Role.COTRAINED else trials
@@ -167,7 +166,8 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
         share = (_BUSY_CORE_FACTOR if work.workers > 1 else 1.0) / workers
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict
-            seconds += share * (factor * epochs * epoch + work.test * cost.predict)
+            arms = len(setup.arms(method, student))
+            seconds += arms * share * (factor * epochs * epoch + work.test * cost.predict)
     return seconds
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from didact.comparing.cell import VERSION, Cell
 from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
+from didact.comparing.targets import TargetArm, sent_as, student_trials
 from didact.core.row import Row, fingerprint_of
 from didact.explaining.cache import CachedFile, slug
 from didact.files.store import key_of
@@ -82,10 +83,10 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
                 settings |= {"device": config.student_device} | ({"balanced": True} if setup.is_balanced else {})
                 fingerprints = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
                 cells += builder.cells_of(student, settings, fingerprints)
-    methods, students = setup.labels, [str(student) for student in setup.students]
+    arms, students = setup.arm_labels, [str(student) for student in setup.students]
     seed_order = {seed: index for index, seed in enumerate(config.seeds)}
     cells.sort(
-        key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), methods.index(cell.explainer))
+        key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), arms.index(cell.explainer))
     )
     return Grid(tuple(cells), builder.derived)
 
@@ -122,17 +123,17 @@ class _Builder:
         cells = []
         learned: dict[str, str] = {}  # learner -> key of the cell that learns it
         for method in sorted(self.setup.methods, key=lambda method: method.role is not Role.COTRAINED):
-            if not self.setup.takes_part(method, student):
-                continue
-            cell = self._cell(method, student, settings, fingerprints, learned)
-            if cell.learner is not None:
-                learned[cell.learner] = cell.key
-            cells.append(cell)
+            for arm in self.setup.arms(method, student):
+                cell = self._cell(method, arm, student, settings, fingerprints, learned)
+                if cell.learner is not None:
+                    learned[cell.learner] = cell.key
+                cells.append(cell)
         return cells
 
     def _cell(
         self,
         method: ComparedMethod,
+        arm: TargetArm,
         student: StudentSpec,
         settings: Mapping[str, Any],
         fingerprints: Mapping[str, Any],
@@ -143,7 +144,7 @@ class _Builder:
         learner = method.learner if method.role is Role.COTRAINED else None
         teaches = explanations is not None or learner is not None
         strategy = student.strategy if teaches else Spec("none")
-        trials = self._trials(method, student, teaches=teaches)
+        trials = [sent_as(trial, arm) for trial in self._trials(method, student, teaches=teaches)]
         components = None if learner is None else self.files.components[learner.label]
         identity = {
             **fingerprints,
@@ -162,7 +163,7 @@ class _Builder:
             identity["code"] = code
         return Cell(
             key=key_of(identity),
-            explainer=method.label,
+            explainer=arm.label,
             student=str(student),
             strategy=str(strategy),
             maps=None if explanations is None else explanations.name,
@@ -188,7 +189,7 @@ class _Builder:
         """Changes to the strategy's options, one student per trial; the best on dev is kept."""
         if method.role in (Role.COTRAINED, Role.EXTRA):
             return [{}]
-        trials = [dict(trial) for trial in self.setup.config.trials(student.strategy)]
+        trials = student_trials(self.setup.config, student)
         if not teaches:
             return [{} for _ in trials]
         if method.role in (Role.SHARPENED, Role.FLATTENED, Role.MATCHED):  # their temperature is fixed

@@ -21,6 +21,7 @@ from didact.learned.smat_spec import Learner, is_learner, parse_learner
 from didact.learning.defaults import default_methods
 from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
+from didact.results.target_normalisation import RAW
 
 # The static method that each family of learned explainers starts from.
 _STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
@@ -43,6 +44,8 @@ class Role(StrEnum):
 
 # Roles whose explanations exist only after the explainer is learned.
 DERIVED: Final = (Role.FRESH, Role.FLATTENED, Role.MATCHED)
+# Roles that show what sharpness alone contributes to a learned explainer.
+_OF_SHARPNESS: Final = (Role.FLATTENED, Role.MATCHED, Role.SHARPENED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +135,8 @@ def choose_methods(
         except DidactError as error:
             choice = choice.without(str(method), error, findings)
     for companion in _companions(methods, teacher, data, findings):
-        if not any(companion.label == method.label for method in methods) and not _is_skipped(config, companion.role):
+        is_listed = any(companion.label == method.label for method in methods)
+        if not is_listed and not _is_skipped(config, companion.role):
             methods.append(companion)
     _note_choices(choice.config, methods, findings)
     _check_learned_rows(methods, teacher, data, findings)
@@ -145,7 +149,8 @@ def is_spec(method: Method | None) -> bool:
 
 
 def _is_skipped(config: CompareConfig, name: str) -> bool:
-    return name in config.skip_controls
+    """Whether a control is left out. Target normalisation takes the place of controls of sharpness."""
+    return name in config.skip_controls or (config.target_normalisation != RAW and name in _OF_SHARPNESS)
 
 
 def _controls(
@@ -247,6 +252,12 @@ def _note_choices(config: CompareConfig, methods: Sequence[ComparedMethod], find
     skipped = [name for name in config.skip_controls if name not in labels]
     if skipped:
         findings.notes.append(f"Left out by skip_controls: {', '.join(skipped)}.")
+    if config.target_normalisation != RAW and any(method.role is Role.COTRAINED for method in methods):
+        findings.notes.append(
+            f"Learned explainers have no controls of sharpness ({', '.join(_OF_SHARPNESS)}) here, since target "
+            f"normalisation {config.target_normalisation} takes their place. Students that an explainer is learned "
+            "with (cotrained) are not normalised."
+        )
     sharpened = [method.label for method in methods if method.role is Role.SHARPENED]
     if sharpened and len(config.temperatures) == 1:
         findings.notes.append(

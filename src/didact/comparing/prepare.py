@@ -16,7 +16,8 @@ from didact.comparing.answer_file import DEFAULT_RECHECK, AnswerFile
 from didact.comparing.assemble import assemble, check_fit
 from didact.comparing.budget import TARGET, fit_plan, metric_rows
 from didact.comparing.cell import load_completed
-from didact.comparing.config import CompareConfig, read_plan
+from didact.comparing.config import CompareConfig
+from didact.comparing.config_values import read_plan
 from didact.comparing.costs import Costs, measure_costs
 from didact.comparing.evaluation import is_evaluated
 from didact.comparing.explanations import EXPLANATIONS_FOLDER, find_explanations
@@ -34,6 +35,7 @@ from didact.comparing.grid import build_grid
 from didact.comparing.runner import rows_file
 from didact.comparing.sampling import TEST_ROWS, Answers, RowLimits, Sample, data_for_students, draw_sample
 from didact.comparing.setup import Setup
+from didact.comparing.targets import student_trials
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
 from didact.core.human import HumanTeacher
@@ -41,6 +43,7 @@ from didact.core.teacher import Teacher
 from didact.errors import DidactError
 from didact.explaining.cache import Method
 from didact.files.store import Store, key_of
+from didact.results.target_normalisation import BAND, RAW, TUNED, describe
 from didact.viz.progress import announce
 
 _FIRST_LOOK = 300  # test rows labelled before a budget is fitted
@@ -136,7 +139,10 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
         f"({_count(methods, 'method')} + {_count(controls, 'control')}) × {_count(setup.students, 'student')} × "
         f"{_count(plan.seeds, 'seed')}{times}"
     )
-    combinations = len(setup.methods) * len(setup.students) * len(plan.seeds) * len(plan.train_sizes)
+    arms = sum(max(len(setup.arms(method, student)), 1) for method in setup.methods for student in setup.students)
+    if plan.target_normalisation == BAND:
+        product += f", with explanations at {_count(plan.target_grid, 'temperature')}"
+    combinations = arms * len(plan.seeds) * len(plan.train_sizes)
     if combinations == runs:
         first = f"Plan: {runs:,} runs = {product}; about {format_duration(seconds)}."
     else:
@@ -150,6 +156,11 @@ def summary(setup: Setup, runs: int, seconds: float) -> list[str]:
         f"Students: {students}; each learns from {sizes} of {len(setup.pool):,} rows and is tested on "
         f"{len(setup.data['test']):,}.",
     ]
+    if plan.target_normalisation != RAW:
+        lines.append(describe(plan.target_normalisation, plan.target_grid))
+    if plan.target_normalisation == TUNED:
+        trials = max(len(student_trials(plan, student)) for student in setup.students)
+        lines.append(f"Each run trains {trials} students and keeps the best on dev.")
     if plan.eval_rows:
         lines.append(f"Other metrics: on {plan.eval_rows:,} test rows.")
     if plan.left_out:

@@ -9,6 +9,7 @@ from typing import Any
 from didact.comparing.config import CompareConfig
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.sampling import Sample
+from didact.comparing.targets import TargetArm, student_trials, target_arms
 from didact.core.dataset import Dataset
 from didact.core.row import Row
 from didact.core.task import Task
@@ -128,6 +129,22 @@ class Setup:
             return False
         return method.role is not Role.SHARPENED or "temperature" in strategy_options(student.strategy)
 
+    def arms(self, method: ComparedMethod, student: StudentSpec) -> tuple[TargetArm, ...]:
+        """The ways in which the method is sent to this student; none if it takes no part."""
+        return target_arms(self.config, method, student) if self.takes_part(method, student) else ()
+
+    @cached_property
+    def all_arms(self) -> dict[str, dict[str, TargetArm]]:
+        """By label of the method, its arms by label, over all students, in the order of the table."""
+        return {
+            method.label: {arm.label: arm for student in self.students for arm in self.arms(method, student)}
+            for method in self.methods
+        }
+
+    @property
+    def arm_labels(self) -> list[str]:
+        return [label for arms in self.all_arms.values() for label in arms]
+
     def is_local(self, student: StudentSpec, strategy: str) -> bool:
         """Whether the strategy or architecture is registered in this process only, so that workers cannot train it."""
         architecture = self.student_inits[student.architecture].facts.get("architecture")
@@ -137,13 +154,11 @@ class Setup:
         """The number of distinct cells per seed and size. Without explanations, strategies make no difference."""
         kinds: set[tuple[Any, ...]] = set()
         for method in self.methods:
-            for student in self.students:
-                if method.label not in labels or not self.takes_part(method, student):
-                    continue
-                trials = 1 if method.role is Role.EXTRA else len(self.config.trials(student.strategy))
+            for student in self.students if method.label in labels else ():
+                trials = 1 if method.role is Role.EXTRA else len(student_trials(self.config, student))
                 is_plain = method.method is None and method.learner is None
                 kind = (student.architecture, student.optimiser, trials) if is_plain else (str(student),)
-                kinds.add((method.label, *kind))
+                kinds |= {(arm.label, *kind) for arm in self.arms(method, student)}
         return len(kinds)
 
     def describe(self, student: StudentSpec) -> str:

@@ -7,6 +7,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from didact.comparing.bands import Bands
 from didact.comparing.cell import load_outputs
 from didact.comparing.run_inputs import LabelledSplit
 from didact.core.measure import agreement, class_weights, pearson
@@ -135,10 +136,12 @@ def gain_rows(
     lost: Mapping[Arm, int],
     test_rows: int,
     strata: Int[np.ndarray, " row"] | None = None,
+    bands: Bands = Bands(),  # noqa: B008 - it is frozen
 ) -> list[GainRow]:
     """The rows of the table, one per explainer and column. A seed that failed in either arm is left out of the pair.
 
-    In each column, Holm's correction covers all methods together; each control is tested alone.
+    In each column, Holm's correction covers all methods together; each control is tested alone. With `bands`,
+    `explainers` and `controls` are arms, which become one row per method.
     """
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[GainRow] = []
@@ -169,18 +172,19 @@ def gain_rows(
                     low_seeds=lower_group_size(values[paired]),
                 )
             )
-        column_rows = _with_claims(column_rows, contrasts, limit=1.0 if reference is None else 2.0)
+        column_rows = _with_claims(column_rows, contrasts, bands, limit=1.0 if reference is None else 2.0)
         if reference is None:  # a correlation is no share of rows
             column_rows = [_with_shares(row, scores, strata) for row in column_rows]
+        same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
+        column_rows = bands.joined(column_rows)
         if len(column_rows) > 1:  # a single row has no rank
-            same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
             order = ranks(np.array([_ranking_value(row, column_rows, same_seeds) for row in column_rows]))
             column_rows = [replace(row, rank=float(rank)) for row, rank in zip(column_rows, order, strict=True)]
         rows += column_rows
     return rows
 
 
-def _with_claims(rows: Sequence[GainRow], contrasts: ContrastTable, *, limit: float) -> list[GainRow]:
+def _with_claims(rows: Sequence[GainRow], contrasts: ContrastTable, bands: Bands, *, limit: float) -> list[GainRow]:
     """Add gains over `none` with intervals and p-values. Intervals are clipped to the possible range of a gain."""
     gains = {
         row.explainer: contrast
@@ -188,8 +192,12 @@ def _with_claims(rows: Sequence[GainRow], contrasts: ContrastTable, *, limit: fl
         if (contrast := contrasts.get(row.explainer, NONE, row.column)) is not None
     }
     methods = [row.explainer for row in rows if not row.is_control and row.explainer in gains]
-    claimed = dict(zip(methods, claims([gains[name] for name in methods]), strict=True))
-    claimed |= {name: claims([contrast])[0] for name, contrast in gains.items() if name not in claimed}
+    families = [methods, *bands.families([name for name in gains if name not in methods])]
+    claimed = {
+        name: claim
+        for family in families
+        for name, claim in zip(family, claims([gains[name] for name in family]), strict=True)
+    }
     return [_with_claim(row, claimed.get(row.explainer), limit) for row in rows]
 
 

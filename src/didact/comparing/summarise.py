@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 
 from didact import __version__
+from didact.comparing.bands import Bands
 from didact.comparing.cell import Cell
 from didact.comparing.chance_level import ChanceLevel, columns_above_chance
 from didact.comparing.grid import Grid
@@ -81,20 +82,25 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
     setup, test = results.setup, results.test
     scores = scores_by_arm(results.cells, results.records, results.store, test)
     strata = test.outputs.labels if setup.is_balanced else None
-    contrasts = contrasts_of(scores, explainers=setup.labels, columns=setup.columns, strata=strata)
+    bands = Bands.of(setup)
+    controls = [label for label in setup.arm_labels if bands.method_of(label) in setup.controls]
+    contrasts = contrasts_of(scores, explainers=setup.arm_labels, columns=setup.columns, strata=strata)
     rows = gain_rows(
         scores,
         contrasts,
-        explainers=setup.labels,
-        controls=setup.controls,
+        explainers=setup.arm_labels,
+        controls=controls,
         columns=setup.columns,
         measure=results.measure,
         lost=_lost_rows(results),
         test_rows=len(test.rows),
         strata=strata,
+        bands=bands,
     )
     chance_level = results.chance_level()
-    column_infos = columns_above_chance(scores, setup.columns, chance_level, controls=setup.controls)
+    column_infos = columns_above_chance(scores, setup.columns, chance_level, controls=controls)
+    best_arms = bands.best_arms(rows)
+    scores |= {(method, *column): scores[arm, *column] for (method, column), arm in best_arms.items()}
     majority = None if chance_level is None or chance_level.labels is None else chance_level.value
     run_info = replace(_run_info(results), plan=plan, majority=majority, columns=tuple(column_infos))
     return Comparison(
@@ -106,7 +112,7 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
         folder=folder,
         learned=tuple(_learned_mixes(results)),
         scores=scores,
-        contrasts=contrasts,
+        contrasts=bands.select(contrasts, best_arms),
         contrast_arms=partial(contrast_of_arms, scores, strata),
     )
 
@@ -134,6 +140,8 @@ def _run_info(results: CellResults) -> RunInfo:
         test_rows=len(results.test.rows),
         balance=setup.sample.balance,
         left_out=tuple(config.left_out),
+        target_normalisation=config.target_normalisation,
+        target_temperatures=config.target_grid,
     )
 
 

@@ -33,6 +33,7 @@ from didact.reports.sections import (
     people,
     provenance,
     ranking,
+    sharpness,
     words,
 )
 from didact.results.comparison import Comparison
@@ -48,7 +49,7 @@ _STUDY_TITLES: Final = {
     "rating": "How good do people find each explanation?",
 }
 # In the order of the page. A section without content for a run returns None.
-SECTIONS: Final = (compared, ranking, curves, metrics, agreement, examples, words, learned, cost, provenance)
+SECTIONS: Final = (compared, ranking, sharpness, curves, metrics, agreement, examples, words, learned, cost, provenance)
 
 
 def report(

@@ -53,7 +53,7 @@ def dot_plot(
     """Points with intervals, in the order of `dots`, and a line at `base`. `ticks` labels the axis at its tenths."""
     alt = altair()
     is_narrow = width <= NARROW
-    names = _unique([dot.name for dot in dots])
+    names = unique_names([dot.name for dot in dots])
     scale = alt.Scale(domain=_domain(dots, base, is_narrow=is_narrow), nice=False, zero=False)
     labels = alt.Undefined if ticks is None else [ticks * tick / 10 for tick in range(0, 11, 2 if is_narrow else 1)]
     tick_count = 5 if is_narrow else 8
@@ -98,7 +98,7 @@ def _domain(dots: Sequence[Dot], base: float | None, *, is_narrow: bool) -> list
     return [min(extent) - 0.04 * span, max(extent) + (0.2 if is_narrow else 0.11) * span]
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
     """Names with a number added to repetitions. Truncated names can be equal."""
     counts: dict[str, int] = {}
     unique = []

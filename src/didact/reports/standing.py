@@ -6,6 +6,7 @@ from typing import Final
 
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column, Contrast
+from didact.results.target_normalisation import band_arm
 from didact.stats.claims import ALPHA, Claim, claims
 from didact.stats.power import VarianceComponents, people_needed
 
@@ -15,10 +16,15 @@ SEEDS: Final = 8  # the recommended number if there are fewer
 
 @dataclass(frozen=True)
 class Standing:
-    """The leader against one rival: a claim for each judged column that both have."""
+    """The leader against one rival: a claim for each judged column that both have.
+
+    `spans` has, by column, what temperature alone makes of the two: the larger of their spans, 0 without a band. A
+    claimed difference within it is no lead (docs/compare.md states the rule).
+    """
 
     rival: str
     claims: Mapping[Column, Claim] = field(default_factory=dict)
+    spans: Mapping[Column, float] = field(default_factory=dict)
 
     @property
     def columns(self) -> int:
@@ -27,12 +33,21 @@ class Standing:
     @property
     def ahead(self) -> int:
         """Columns in which the leader is claimed ahead."""
-        return sum(claim.is_above for claim in self.claims.values())
+        return sum(claim.is_above and not self.is_within_span(column) for column, claim in self.claims.items())
 
     @property
     def behind(self) -> int:
         """Columns in which the rival is claimed ahead."""
-        return sum(claim.is_below for claim in self.claims.values())
+        return sum(claim.is_below and not self.is_within_span(column) for column, claim in self.claims.items())
+
+    def is_within_span(self, column: Column) -> bool:
+        """Whether the difference in a column is not larger than what temperature alone makes of the two."""
+        return abs(self.claims[column].contrast.difference) <= self.spans.get(column, 0.0)
+
+    @property
+    def alike(self) -> int:
+        """Columns of a band in which temperature alone makes as much as the difference."""
+        return sum(self.spans.get(column, 0.0) > 0 and self.is_within_span(column) for column in self.claims)
 
     @property
     def is_beaten(self) -> bool:
@@ -41,8 +56,15 @@ class Standing:
 
     @property
     def undecided_claim(self) -> Claim | None:
-        """The first contrast of several seeds from which nothing is claimed."""
-        return next((claim for claim in self.claims.values() if not claim.claimed and claim.p is not None), None)
+        """The first contrast of several seeds from which nothing is claimed, and that more data could make a lead."""
+        return next(
+            (
+                claim
+                for column, claim in self.claims.items()
+                if not claim.claimed and claim.p is not None and not self.is_within_span(column)
+            ),
+            None,
+        )
 
 
 def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, Standing]:
@@ -54,7 +76,17 @@ def standings(run: Comparison, leader: str, rivals: Sequence[str]) -> dict[str, 
         }
         for rival, claim in zip(family, claims(list(family.values())), strict=True):
             claims_by_rival[rival][column] = claim
-    return {rival: Standing(rival, rival_claims) for rival, rival_claims in claims_by_rival.items()}
+    return {
+        rival: Standing(
+            rival, rival_claims, {column: _larger_span(run, leader, rival, column) for column in rival_claims}
+        )
+        for rival, rival_claims in claims_by_rival.items()
+    }
+
+
+def _larger_span(run: Comparison, leader: str, rival: str, column: Column) -> float:
+    rows = [row for name in (leader, rival) if (row := run.find(name, column)) is not None]
+    return max((row.span for row in rows), default=0.0)
 
 
 def gap_text(run: Comparison, standing: Standing) -> str:
@@ -63,10 +95,26 @@ def gap_text(run: Comparison, standing: Standing) -> str:
         return "no combination has both"
     if standing.columns > 1:
         behind = f", clearly behind in {standing.behind}" if standing.behind else ""
-        return f"clearly ahead in {standing.ahead} of {standing.columns} combinations{behind}"
-    (claim,) = standing.claims.values()
+        alike = f", within what temperature alone makes in {standing.alike}" if standing.alike else ""
+        return f"clearly ahead in {standing.ahead} of {standing.columns} combinations{behind}{alike}"
+    ((column, claim),) = standing.claims.items()
     gap = f"difference {run.format.signed(claim.contrast.difference)}"
-    return gap if claim.low is None else f"{gap}, {run.format.signed(claim.low)} to {run.format.signed(claim.high)}"
+    if claim.low is not None:
+        gap += f", {run.format.signed(claim.low)} to {run.format.signed(claim.high)}"
+    span = standing.spans.get(column, 0.0)
+    return f"{gap}; temperature alone makes {run.format.plain(span)}" if span else gap
+
+
+def same_temperature_text(run: Comparison, leader: str, rival: str) -> str:
+    """In how many temperatures of a band the leader has the higher mean, both sent alike. "" without a band."""
+    differences = []
+    for row in run.judged_rows(leader):
+        for point in row.band:
+            first, second = (band_arm(name, point.temperature) for name in (leader, rival))
+            contrast = run.contrasts.get(first, second, row.column)
+            differences += [] if contrast is None else [contrast.difference]
+    ahead = sum(difference > 0 for difference in differences)
+    return f"At the same temperature it is above {rival} in {ahead} of {len(differences)}." if differences else ""
 
 
 def more_data_advice(contrast: Contrast, *, alpha: float = ALPHA, what: str) -> str:

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from didact.reports.leaders import CHANCE, faithfulness_text, leading_texts, other_measures_texts, quoted
-from didact.reports.standing import SEEDS, Standing, gap_text, more_data_advice, standings
+from didact.reports.standing import (
+    SEEDS,
+    Standing,
+    gap_text,
+    more_data_advice,
+    same_temperature_text,
+    standings,
+)
 from didact.results.comparison import Comparison
 from didact.results.documents import number
 from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import join_names
+from didact.results.target_normalisation import RAW
 from didact.stats.claims import ALPHA
 
 CEILING: Final = 0.99  # simulability without explanations from which on there is nothing to gain
@@ -143,6 +151,8 @@ def _title(
             return "close", f"{name} leads, but not clearly in every combination"
         scope = f"in only {rivals[partly[0]].ahead} of {rivals[partly[0]].columns} combinations"
         return "close", f"{name} leads, but is clearly ahead of “{partly[0]}” {scope}"
+    if len(tied) > 1 and all(rivals[rival].ahead + rivals[rival].alike == rivals[rival].columns for rival in undecided):
+        return "close", f"{quoted(tied)} teach alike: temperature alone makes as much as the method"
     if len(tied) > 1:
         return "close", f"{quoted(tied)} lead, too close to call"
     if undecided:
@@ -167,7 +177,8 @@ def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
     if len(rows) > 1:
         gains = [row.gain or 0.0 for row in rows]
         return (
-            f"Over {len(rows)} combinations of student and training size, students who saw “{best}” while learning "
+            f"Over {len(rows)} combinations of student and training size, students who saw “{best}” while learning"
+            f"{', at its best temperature in each,' if any(row.band for row in rows) else ''} "
             f"gain {run.format.signed(run.gain(best))} {run.unit} on average over students who saw no explanation "
             f"(from {run.format.signed(min(gains))} to {run.format.signed(max(gains))})."
         )
@@ -189,7 +200,9 @@ def _summary(run: Comparison, best: str, rows: Sequence[GainRow]) -> str:
     else:
         result_text = f"agree with the model on {reached} % of unseen rows, against {without} % without"
     gain = f"{run.format.signed(row.gain)} {run.unit} ({interval}; {sample_text})"
-    return f"Students who saw “{best}” while learning {result_text}: {gain}."
+    point = row.best_point
+    sent = "" if point is None else f", sent at its best temperature ({point.temperature:g}),"
+    return f"Students who saw “{best}” while learning{sent} {result_text}: {gain}."
 
 
 def _confidence_notes(
@@ -204,7 +217,7 @@ def _confidence_notes(
             f"With {fewest_seeds} seeds, the variation between students is poorly known, so intervals are wide. Use "
             f"{SEEDS} (--seeds {SEEDS})."
         )
-    texts += filter(None, [_more_data_note(run, rows, rivals, tied)])
+    texts += filter(None, [_more_data_note(run, rows, rivals, tied), _sharpness_note(run, rows)])
     low_seed_rows = [row for row in run.rows if row.low_seeds and row.column in run.judged]
     texts += [f"{column_name(row.column)}: {row.modes_sentence}" for row in low_seed_rows[:3]]
     if len(low_seed_rows) > 3:
@@ -215,6 +228,25 @@ def _confidence_notes(
         names = "; ".join(column_name(column) for column in run.unlearned)
         texts.append(f"Left out, because their students did not learn: {names}.")
     return texts
+
+
+def _sharpness_note(run: Comparison, rows: Sequence[GainRow]) -> str:
+    """The sentence on what was done about the sharpness of explanations."""
+    if run.about.target_normalisation == RAW:
+        return (
+            "Sharpness was not controlled, and temperature alone can change a gain by as much as the method does: use "
+            "--target-normalisation band or tuned."
+        )
+    banded = max((row for row in rows if row.band), key=lambda row: row.span, default=None)
+    if banded is None or banded.lowest_point is None:
+        return run.about.sent
+    grid = join_names([f"{point.temperature:g}" for point in banded.band])
+    where = f" for {column_name(banded.column)}" if len(rows) > 1 else ""
+    lowest, highest = (run.format.signed(gain) for gain in (banded.lowest_point.gain, banded.gain))
+    return (
+        f"Sent at the temperatures {grid}, “{banded.explainer}” gains from {lowest} to {highest}{where}: temperature "
+        f"alone makes {run.format.plain(banded.span)} {run.unit}. A lead counts if it exceeds that of both methods."
+    )
 
 
 def _gain_text(run: Comparison, rows: Sequence[GainRow]) -> str:
@@ -285,10 +317,12 @@ def _rival_notes(run: Comparison, best: str, rivals: Mapping[str, Standing]) -> 
     if undecided:
         beaten = [name for name, standing in rivals.items() if standing.is_beaten]
         ahead = f" It is clearly ahead of {join_names(beaten)}." if beaten else ""
-        return [f"Cannot be distinguished from it: {_with_gaps(run, best, undecided)}.{ahead}"]
+        texts = [f"Cannot be distinguished from it: {_with_gaps(run, best, undecided)}.{ahead}"]
+        return [*texts, *filter(None, [same_temperature_text(run, best, undecided[0].rival)])]
     following = next(iter(rivals.values()))
     gap = f"{_gain_text_beside(run, best, following.rival)}; {gap_text(run, following)}"
-    return [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
+    texts = [f"It is clearly ahead of every other method. The next one is {following.rival} ({gap})."]
+    return [*texts, *filter(None, [same_temperature_text(run, best, following.rival)])]
 
 
 def _with_gaps(run: Comparison, best: str, rival_standings: Sequence[Standing]) -> str:

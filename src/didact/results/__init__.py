@@ -2,11 +2,11 @@
 
 - Explanations: `explanations` (scores of many rows, validated by `explanations_checks`, stored by
   `explanations_parquet`, compared with an existing file by `origin`), `row_explanation` (one row), `by_class` (every
-  class), `component_scores` (what a learned explainer weighs). `words`, `transforms`, `temperature`, `ragged`
-  and `variants` (for audits) transform scores; `views` and `word_summary` display them.
+  class), `component_scores` (what a learned explainer weighs). `words`, `transforms`, `temperature`,
+  `target_transform`, `ragged` and `variants` (for audits) transform scores; `views` and `word_summary` display them.
 - Comparisons: `comparison` is the stored result of a run. `gains` and `contrast` are its records, computed by
   `didact.comparing.statistics`. `run_record` describes the run, `training_record` one student; `comparison_table` draws
-  the table.
+  the table, and `target_normalisation` names what students are sent.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.

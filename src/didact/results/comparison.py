@@ -273,10 +273,11 @@ class Comparison:
         }
 
     def to_pandas(self) -> Any:
-        """A data frame with one line per row of the table."""
+        """A data frame with one line per row of the table, and per temperature with target normalisation `band`."""
         import pandas
 
-        return pandas.DataFrame([dict(row) for row in self.rows], columns=list(COLUMNS))
+        columns = [*COLUMNS, *(["temperature"] if any(row.band for row in self.rows) else [])]
+        return pandas.DataFrame([line for row in self.rows for line in row.frame_lines()], columns=columns)
 
     def save(self, path: Path | str) -> None:
         """Write the table as .json, .csv or .parquet. The folder of the run already contains it."""

@@ -127,6 +127,7 @@ def remarks(comparison: "Comparison") -> list[str]:
         lines.append("▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05 (Holm).")
     else:
         heading += ", without intervals."
+    lines += filter(None, [comparison.about.sent])
     lines += filter(None, [comparison.why_no_contrasts])
     if any(row.seeds < FEW_SEEDS for row in comparison.rows):
         caveat = "the interval is unreliable" if has_intervals else "this ranking may be due to chance"
@@ -169,6 +170,16 @@ def _cell(row: GainRow | None) -> Cell:
     return Cell(text, css_class, title + (f", p = {row.p:.2g}" if row.p is not None else ""))
 
 
+def band_text(row: GainRow, number_format: NumberFormat) -> str:
+    """The lowest and the highest gain of a band, each with its interval and mark."""
+    ends = [point for point in (row.lowest_point, row.best_point) if point is not None]
+    texts = []
+    for point in ends:
+        interval = "" if point.low is None else f" {number_format.brackets(point.low, point.high)}"
+        texts.append(f"{number_format.signed(point.gain)}{interval} {point.mark}".rstrip())
+    return " to ".join(texts)
+
+
 def _cell_text(row: GainRow | None) -> tuple[str, str]:
     """The text of a cell, and "above" or "below" if its gain is claimed to be above or below 0."""
     if row is None or row.median is None or (row.gain is None and row.explainer != NONE):
@@ -176,6 +187,9 @@ def _cell_text(row: GainRow | None) -> tuple[str, str]:
     number_format = _format(row)
     if row.explainer == NONE:
         return f"{number_format.plain(row.mean)}{row.footnotes}", ""
+    if row.band:
+        css_class = "above" if row.is_above else "below" if row.is_below else ""
+        return band_text(row, number_format) + row.footnotes, css_class
     if not row.has_interval:
         return f"{number_format.signed(row.gain)}{row.footnotes}", ""
     text = (

@@ -1,6 +1,6 @@
 """The rows of a comparison: gains per explainer, student and training size; failed runs; learned weights."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,30 @@ _NUMBERS: Final = ("mean", "median", "q25", "q75", "gain", "low", "high", "level
 
 
 @dataclass(frozen=True, eq=False)
+class BandPoint(MappingDocument):
+    """A method at one temperature of a band. Gain and interval are corrected for all temperatures and methods."""
+
+    temperature: float
+    seeds: int
+    mean: float | None
+    gain: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    claimed: bool
+
+    @property
+    def order(self) -> tuple[bool, float, float]:
+        """What temperatures are ordered by: the gain, or the mean where there is no gain."""
+        return self.gain is not None, self.gain or 0.0, self.mean or 0.0
+
+    @property
+    def mark(self) -> str:
+        """▲ for a gain claimed to be above 0, ▼ for one claimed to be below, otherwise empty."""
+        return "" if not self.claimed else "▲" if (self.gain or 0.0) > 0 else "▼"
+
+
+@dataclass(frozen=True, eq=False)
 class GainRow(MappingDocument):
     """One explainer with one student and training size. Measures and gains are fractions; unknown values are None.
 
@@ -28,6 +52,9 @@ class GainRow(MappingDocument):
     `helped` and `misled` are the shares of pairs (seed, test row) on which the explanations corrected the student, and
     on which the student was right without them and wrong with them; their difference is the gain. All are None for a
     correlation, and the normalised gain is None if `none` is at the ceiling.
+
+    With target normalisation `band`, the numbers are those of the temperature with the highest gain, and `band` has
+    those of every temperature, from flat to sharp.
     """
 
     explainer: str
@@ -56,10 +83,7 @@ class GainRow(MappingDocument):
     normalised_high: float | None = None
     helped: float | None = None
     misled: float | None = None
-
-    def to_document(self) -> dict[str, object]:
-        """The fields as JSON data, without shares that are undefined."""
-        return {name: value for name, value in super().to_document().items() if name not in SHARES or value is not None}
+    band: tuple[BandPoint, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, object]) -> "GainRow":
@@ -78,9 +102,43 @@ class GainRow(MappingDocument):
         measure, mean = document.get("measure") or "accuracy", document.get("mean", document.get("median"))
         return super().from_document({**document, **counts, "measure": measure, "mean": mean})  # older rows lack some
 
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in super().__iter__() if name != "band" or self.band)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def to_document(self) -> dict[str, object]:
+        """The row as JSON data. `band` is stored only if there is one, and shares only if they are defined."""
+        document = super().to_document()
+        return {name: document[name] for name in self if name not in SHARES or document[name] is not None}
+
+    def frame_lines(self) -> list[dict[str, object]]:
+        """The row as lines of a data frame: one, or with a band one per temperature."""
+        if not self.band:
+            return [dict(self)]
+        unknown = dict.fromkeys(("median", "q25", "q75", "level"))
+        return [{**dict(self), **unknown, **dict(point)} for point in self.band]
+
     @property
     def column(self) -> Column:
         return self.student, self.size
+
+    @property
+    def lowest_point(self) -> BandPoint | None:
+        """The temperature with the lowest gain; None without a band."""
+        return min(self.band, key=lambda point: point.order, default=None)
+
+    @property
+    def best_point(self) -> BandPoint | None:
+        """The temperature with the highest gain, which the row shows; None without a band."""
+        return max(self.band, key=lambda point: point.order, default=None)
+
+    @property
+    def span(self) -> float:
+        """What temperature alone makes: the largest minus the smallest mean measure of the band. 0 without a band."""
+        means = [point.mean for point in self.band if point.mean is not None]
+        return max(means) - min(means) if means else 0.0
 
     @property
     def has_interval(self) -> bool:

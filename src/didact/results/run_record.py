@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.results.documents import Document, MappingDocument, load_document, save_document
+from didact.results.target_normalisation import RAW, describe
 
 FILE: Final = "run.json"
 VERSION: Final = 1
@@ -70,6 +71,7 @@ class ColumnInfo(MappingDocument):
 class RunInfo(MappingDocument):
     """What determined a comparison, for its readers. Values that older runs did not record are empty or None.
 
+    `target_normalisation` is what was done about the sharpness of explanations; older runs did nothing (raw).
     `majority` is the score of always predicting the most frequent answer. `balance` describes the treatment of unequal
     classes, `starts` the initialisation of each architecture, and `students` each student.
     """
@@ -97,10 +99,19 @@ class RunInfo(MappingDocument):
     majority: float | None = None
     columns: tuple[ColumnInfo, ...] = ()
     left_out: tuple[str, ...] = ()
+    target_normalisation: str = RAW
+    target_temperatures: tuple[float, ...] = ()
+
+    @property
+    def sent(self) -> str:
+        """What students were sent, in a sentence. Empty for `raw`."""
+        return describe(self.target_normalisation, self.target_temperatures)
 
     def to_document(self) -> dict[str, object]:
-        """The fields as JSON data. `file_rows` is stored only for runs on a file."""
+        """The fields as JSON data. `file_rows` is stored only for runs on a file, target normalisation unless raw."""
         document = super().to_document()
         if self.file_rows is None:
             del document["file_rows"]
+        if self.target_normalisation == RAW:
+            del document["target_normalisation"], document["target_temperatures"]
         return document

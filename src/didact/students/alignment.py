@@ -34,6 +34,10 @@ class Alignment(Strategy):
     def listen(self) -> Collection[TraceField]:
         return frozenset({"full"})
 
+    @property
+    def reads_sizes(self) -> bool:
+        return False
+
     def attach(self, model: Model, batch: Batch) -> None:  # noqa: ARG002
         if not model.task.has_alignments:
             raise UnsupportedError(

@@ -72,6 +72,10 @@ class Attention(Strategy):
     def listen(self) -> Collection[TraceField]:
         return frozenset({"mean"} if self.side == "mix" else {"reading"})
 
+    @property
+    def reads_sizes(self) -> bool:
+        return self.send == "whole"
+
     def attach(self, model: Model, batch: Batch) -> None:
         with eval_mode(model), torch.no_grad():  # a student without attention raises an error here
             trace = model(batch.select([0]).to(model.device), listen=self.listen)

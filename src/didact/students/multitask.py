@@ -36,6 +36,10 @@ class Multitask(Strategy):
     def listen(self) -> Collection[TraceField]:
         return frozenset({"hidden"})
 
+    @property
+    def reads_sizes(self) -> bool:
+        return False
+
     def attach(self, model: Model, batch: Batch) -> None:
         with eval_mode(model), torch.no_grad():
             trace = model(batch.select([0]).to(model.device), listen=self.listen)

@@ -27,6 +27,11 @@ class Strategy(nn.Module, ABC):
         """The fields of the student's `Trace` that `forward` reads. Subclasses may use a plain attribute."""
         return ()
 
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether the sizes of scores matter to the student, so that target normalisation applies. False for marks."""
+        return True
+
     def attach(self, model: Model, batch: Batch) -> None:
         """Create parameters that depend on the student, or raise an error if the strategy does not fit the student.
 

@@ -13,6 +13,10 @@ from didact.students.strategy import Strategy
 class Unexplained(Strategy):
     """Control: an empty lesson and a loss of 0."""
 
+    @property
+    def reads_sizes(self) -> bool:
+        return False
+
     def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:  # noqa: ARG002
         return Lesson()
 

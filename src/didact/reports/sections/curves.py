@@ -31,6 +31,8 @@ def section(run: Comparison) -> Section | None:
     ]
     if len(all_students) > len(SERIES):
         blocks.append(missing(f"{len(all_students) - len(SERIES)} more students are in the table above."))
+    if any(row.band for row in run.rows):
+        blocks.append(Notes(["Each point is the gain at the method's best temperature."]))
     if run.unlearned:
         unlearned = "; ".join(column_name(column) for column in run.unlearned)
         blocks.append(Notes([f"Left out, because their students did not learn: {unlearned}."]))

@@ -5,6 +5,7 @@ from didact.reports.section import Card, Header
 from didact.reports.verdict import CAUTIONS, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW_SEEDS
+from didact.results.target_normalisation import RAW
 from didact.viz.html import cut
 
 
@@ -43,6 +44,8 @@ def _when(run: Comparison) -> str:
 
 def _badges(run: Comparison) -> list[str]:
     badges = []
+    if run.about.target_normalisation != RAW:
+        badges.append(f"target normalisation: {run.about.target_normalisation}")
     if run.rows and run.least_seeds < FEW_SEEDS:
         badges.append(f"few seeds ({run.least_seeds})")
     if any(row.low_seeds for row in run.rows):

@@ -6,6 +6,7 @@ from didact.reports.describe import row_counts
 from didact.reports.section import MEASURE_HINT, Block, Code, Details, Heading, Notes, Paragraph, Section, lead
 from didact.results.comparison import Comparison
 from didact.results.gains import column_name
+from didact.results.target_normalisation import RAW, TUNED
 from didact.viz.html import cut
 from didact.viz.tables import Cell, Table
 
@@ -44,7 +45,8 @@ def _facts(run: Comparison) -> Table:
         "they start from": ", ".join(f"{name}: {start}" for name, start in dict(about.get("starts") or {}).items()),
         "seeds": seeds,
         "runs": f"{about.get('cells') or '–'} trained students, of which {len(run.failed)} failed",
-        "chosen on dev": _tuned(about.get("tune")),
+        "students are sent": about.sent,
+        "chosen on dev": _tuned(run),
         "didact": about.get("didact"),
         "torch": about.get("torch"),
     }
@@ -68,10 +70,15 @@ def _duration(seconds: float | None) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def _tuned(tune: Any) -> str:
-    if not isinstance(tune, dict) or not tune:
-        return "nothing: the scores of every method are used unchanged"
-    return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in tune.items())
+def _tuned(run: Comparison) -> str:
+    tune: Any = run.about.get("tune")
+    grids = dict(tune) if isinstance(tune, dict) else {}
+    normalisation = run.about.target_normalisation
+    if normalisation == TUNED:
+        grids["temperature of what is sent"] = [f"{value:g}" for value in run.about.target_temperatures]
+    if grids:
+        return "; ".join(f"{name} from {', '.join(map(str, values))}" for name, values in grids.items())
+    return "nothing" if normalisation != RAW else "nothing: the scores of every method are used unchanged"
 
 
 def _failed(run: Comparison) -> Table:

@@ -4,13 +4,14 @@ import itertools
 from functools import partial
 from typing import Any
 
+from didact.reports.band_chart import Band, band_plot
 from didact.reports.charts import Dot, dot_plot
 from didact.reports.describe import incomplete_notes, marked_name, method_text, student_text
 from didact.reports.figure import BLUE, GREY, Figure, label
 from didact.reports.section import Block, Heading, Key, Notes, Section, folded, lead, missing
 from didact.reports.verdict import verdict_of
 from didact.results.comparison import Comparison
-from didact.results.comparison_table import MORE_TO_READ, share_texts
+from didact.results.comparison_table import MORE_TO_READ, band_text, share_texts
 from didact.results.contrast import Column
 from didact.results.documents import number
 from didact.results.gains import FEW_SEEDS, NONE, SHARES, GainRow, column_name
@@ -54,7 +55,7 @@ def section(run: Comparison) -> Section:
             "How much better students predict the model on unseen rows if they saw explanations while learning. Gains "
             "are measured against students who saw none; bars are 95 % intervals, corrected for the number of methods."
         ),
-        _KEY if figures else missing("No method has a gain here, so there is nothing to draw."),
+        _key(run) if figures else missing("No method has a gain here, so there is nothing to draw."),
         *folded(figures, min(_SHOWN, len(run.judged) or 1), "charts", "more charts"),
         _table(run),
         Notes(_notes(run)),
@@ -64,6 +65,13 @@ def section(run: Comparison) -> Section:
     if (taus := _agreement(run)) is not None:
         blocks += [Heading("Do the students agree?"), taus]
     return Section("ranking", "Ranking", blocks)
+
+
+def _key(run: Comparison) -> Key:
+    if not any(row.band for row in run.rows):
+        return _KEY
+    band = "a band goes from the lowest to the highest gain over temperatures (below its points), a line to the ends of"
+    return Key([*_KEY.entries[:2], ("", f"{band} their intervals")])
 
 
 def _chart_rows(run: Comparison, column: Column) -> list[GainRow]:
@@ -81,6 +89,8 @@ def _figure(run: Comparison, column: Column) -> Figure:
     baseline = run.find(NONE, column)
     baseline_text = f" none: {run.format.plain(baseline.mean)}." if baseline is not None else ""
     is_judged = column in run.judged
+    if any(row.band for row in rows):
+        description = "; ".join(f"{label(row.explainer)} {band_text(row, run.format)}" for row in rows[:12])
     return Figure(
         f"ranking-{column[0]}-{column[1]}",
         f"Gains over none with 95 % intervals, corrected for the number of methods, "
@@ -96,6 +106,8 @@ def _column_title(run: Comparison, column: Column) -> str:
 
 
 def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool = True) -> Any:
+    if any(row.band for row in rows):
+        return _band_chart(run, rows, width, is_judged=is_judged)
     dots = []
     scale = run.format.scale
     for row in rows:
@@ -106,6 +118,31 @@ def _chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool 
         tooltip = f"{name}: {gain_text} ({run.interval(row)}), {row.seeds} seeds"
         dots.append(Dot(name, (row.gain or 0.0) * scale, low, high, gain_text, tooltip, color, is_filled))
     return dot_plot(dots, width, base=0.0, base_name="zero", title=f"gain over none, {run.unit}")
+
+
+def _band_chart(run: Comparison, rows: list[GainRow], width: int, *, is_judged: bool) -> Any:
+    """The rows as bands over temperatures; a row without a band is a single point."""
+    bands = []
+    for row in rows:
+        name, texts = label(row.explainer, 44), []
+        points = [
+            (f"{point.temperature:g}", point.gain, point.low, point.high)
+            for point in row.band
+            if point.gain is not None
+        ] or [("", row.gain or 0.0, row.low, row.high)]
+        for temperature, gain, low, high in points:
+            sent = f" at temperature {temperature}" if temperature else ""
+            texts.append(f"{name}{sent}: {run.format.signed(gain)} ({run.format.interval(low, high)})")
+        lowest, highest = (end(points, key=lambda point: point[1]) for end in (min, max))
+        ends = [lowest[1] if lowest[2] is None else lowest[2], highest[1] if highest[3] is None else highest[3]]
+        low, high = (end * run.format.scale for end in ends)
+        values = [
+            (temperature, gain * run.format.scale, text)
+            for (temperature, gain, _, _), text in zip(points, texts, strict=True)
+        ]
+        value_text = " to ".join(dict.fromkeys(run.format.signed(point[1]) for point in (lowest, highest)))
+        bands.append(Band(name, values, low, high, value_text, BLUE if is_judged and not row.is_control else GREY))
+    return band_plot(bands, width, title=f"gain over none at each temperature, {run.unit}")
 
 
 def _table(run: Comparison) -> Table:
@@ -143,19 +180,25 @@ def _cell(run: Comparison, row: GainRow | None) -> Cell:
             f"{run.format.plain(row.mean)}{row.footnotes}", "control", f"{row.seeds} seeds, {row.test_rows:,} test rows"
         )
     is_judged = row.column in run.judged
+    text = run.format.signed(row.gain)
     aside = f"{run.format.brackets(row.low, row.high)} {row.mark if is_judged else ''}{row.footnotes}".strip()
+    if (lowest := row.lowest_point) is not None:
+        text = f"{run.format.signed(lowest.gain)} to {text}"
+        aside = f"{run.format.brackets(lowest.low, lowest.high)} {lowest.mark if is_judged else ''} to {aside}"
     test = f"p = {row.p:.3g}" if row.p is not None else f"no p: {row.p_reason}" if row.p_reason else ""
     lost = f"{row.lost_rows:,} rows lost part of their explanation" if row.lost_rows else ""
     details = [f"mean {run.format.plain(row.mean)}", f"{row.seeds} seeds", f"{row.test_rows:,} test rows", test, lost]
     details += [] if is_judged else [UNLEARNED]
     look = "control" if row.is_control or not is_judged else ""
-    return Cell(run.format.signed(row.gain), look, "; ".join(filter(None, details)), aside)
+    return Cell(text, look, "; ".join(filter(None, details)), aside)
 
 
 def _gain_with_interval(run: Comparison, row: GainRow) -> str:
     """A gain with its interval as one text for the CSV file; for `none`, its mean."""
     if row.explainer == NONE:
         return run.format.plain(row.mean)
+    if row.band:
+        return band_text(row, run.format)
     return "" if row.gain is None else f"{run.format.signed(row.gain)} {run.format.brackets(row.low, row.high)}"
 
 
@@ -165,6 +208,7 @@ def _notes(run: Comparison) -> list[str]:
         f"{star}▲ claimed better than none, ▼ claimed worse: the interval excludes 0, that is p < 0.05, Holm-corrected "
         "over the methods of a column (each control by itself)."
     ]
+    notes += filter(None, [run.about.sent])
     if not run.contrasts:
         notes.append(run.why_no_contrasts)
     notes += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in run.rows if row.low_seeds]
