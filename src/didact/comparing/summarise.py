@@ -11,6 +11,7 @@ import torch
 from didact import __version__
 from didact.comparing.cell import Cell
 from didact.comparing.chance_level import ChanceLevel, columns_above_chance
+from didact.comparing.edited_statistics import EditedAnswers, edited_results
 from didact.comparing.grid import Grid
 from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
@@ -20,6 +21,7 @@ from didact.files.store import Store
 from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison
 from didact.results.documents import plain
+from didact.results.edited import EditedResults
 from didact.results.gains import FailedRun, GainRow, LearnedWeights
 from didact.results.run_record import RunInfo
 from didact.results.training_record import TrainingRecord
@@ -45,20 +47,26 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class CellResults:
-    """The cells of a comparison with their records, and the test rows with the teacher's answers."""
+    """The cells of a comparison with their records, and the rows of all splits with the teacher's answers."""
 
     setup: Setup
     fingerprint: str
     cells: Sequence[Cell]
     records: Mapping[str, TrainingRecord]
     store: Store
-    test: LabelledSplit
+    splits: Mapping[str, LabelledSplit]
 
     @classmethod
-    def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: LabelledSplit) -> "CellResults":
+    def load(
+        cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, splits: Mapping[str, LabelledSplit]
+    ) -> "CellResults":
         return cls(
-            setup, fingerprint, grid.cells, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
+            setup, fingerprint, grid.cells, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, splits
         )
+
+    @property
+    def test(self) -> LabelledSplit:
+        return self.splits["test"]
 
     @property
     def measure(self) -> str:
@@ -108,6 +116,19 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
         scores=scores,
         contrasts=contrasts,
         contrast_arms=partial(contrast_of_arms, scores, strata),
+        edited=_edited_results(results),
+    )
+
+
+def _edited_results(results: CellResults) -> EditedResults | None:
+    """The results on edited rows, if the plan has this test set."""
+    setup = results.setup
+    if setup.edited is None:
+        return None
+    answers = EditedAnswers.load(results.done, results.records, results.store, results.splits)
+    columns, explainers = setup.columns, setup.labels
+    return edited_results(
+        answers, kind=setup.edited.kind, explainers=explainers, controls=setup.controls, columns=columns
     )
 
 

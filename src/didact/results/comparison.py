@@ -16,6 +16,7 @@ from didact.files.remote import fetch_run, is_url
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
 from didact.results.documents import load_document, require_list, save_document
+from didact.results.edited import EditedResults
 from didact.results.gains import NONE, FailedRun, GainRow, LearnedWeights
 from didact.results.measured import Measurements
 from didact.results.number_format import NumberFormat
@@ -41,9 +42,9 @@ class Comparison:
     Measures and gains are fractions. Where nothing can be claimed, p and interval are None and `p_reason` says why;
     docs/compare.md states the rule. `contrasts` has every pair of arms of a column; if it is empty, `why_no_contrasts`
     gives the reason. `agreement` is Kendall's τ between the rankings of the columns. `learned` has the weights of every
-    learned explainer, one entry per student, size and seed. `scores` and the function `contrast_arms`, which contrasts
-    them, are only available right after a run, not in a loaded comparison. If `is_temporary` is true, the folder is
-    deleted with this object.
+    learned explainer, one entry per student, size and seed. `edited` has the results on edited rows, if requested.
+    `scores` and the function `contrast_arms`, which contrasts them, are only available right after a run, not in a
+    loaded comparison. If `is_temporary` is true, the folder is deleted with this object.
     """
 
     rows: tuple[GainRow, ...]
@@ -57,6 +58,7 @@ class Comparison:
     contrasts: ContrastTable = field(default_factory=ContrastTable, repr=False)
     contrast_arms: Callable[[Arm, Arm], Contrast] | None = field(default=None, repr=False)
     is_temporary: bool = False
+    edited: EditedResults | None = None
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.rows)} rows, {len(self.failed)} failed cells, {str(self.folder)!r})"
@@ -269,7 +271,7 @@ class Comparison:
             "contrasts": self.contrasts.to_document(),
             "notes": list(self.notes),
             "about": self.about.to_document(),
-        }
+        } | ({} if self.edited is None else {"edited": self.edited.to_document()})
 
     def to_pandas(self) -> Any:
         """A data frame with one line per row of the table."""
@@ -321,6 +323,7 @@ class Comparison:
             folder=folder,
             learned=tuple(map(LearnedWeights.from_document, require_list(document.get("learned") or []))),
             contrasts=ContrastTable.from_document(None if contrasts is None else require_list(contrasts)),
+            edited=EditedResults.from_document(document["edited"]) if "edited" in document else None,
         )
 
     # -- display ------------------------------------------------------------------------------------------------------

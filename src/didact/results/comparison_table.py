@@ -1,10 +1,12 @@
 """The table of a comparison for terminals and notebooks, with the remarks that belong to it."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from didact.results.contrast import Column
+from didact.results.edited import SUBSETS, EditedResults
 from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.text_table import render_text
@@ -17,39 +19,68 @@ ADVICE: Final = (
     "Try more training rows (--train-sizes), more epochs (--epochs), another student (--students), or a "
     "pretrained base for the students (--base)."
 )
+_RANK: Final = "mean\nrank"
 _MAX_NAME_LENGTH: Final = 10_000  # characters; users read and type names, so none is cut
 
 
 def text(comparison: "Comparison") -> str:
-    """The table and its remarks as text. Names and intervals are never cut."""
+    """The table and its remarks as text, followed by those of edited rows. Names and intervals are never cut."""
+    lines = [_text(_table(comparison)), *remarks(comparison)]
+    if comparison.edited is not None:
+        lines += ["", _text(_edited_table(comparison, comparison.edited)), *comparison.edited.remarks()]
+    return "\n".join(lines)
+
+
+def html(comparison: "Comparison") -> str:
+    """The table and its remarks as an HTML fragment, followed by those of edited rows."""
+    fragment = _table(comparison).notebook(remarks(comparison))
+    if comparison.edited is not None:
+        fragment += _edited_table(comparison, comparison.edited).notebook(comparison.edited.remarks())
+    return fragment
+
+
+def _text(table: Table) -> str:
     from rich import box
     from rich.table import Table as Lines
     from rich.text import Text
 
-    table, grid = _table(comparison), Lines(box=box.SIMPLE_HEAD, pad_edge=False)
-    *names, rank = table.text_heads
+    grid = Lines(box=box.SIMPLE_HEAD, pad_edge=False)
+    *names, last = table.text_heads
     for name in names:
         grid.add_column(Text(name), no_wrap=True)
-    grid.add_column(Text(rank), justify="right")
+    grid.add_column(Text(last), no_wrap=True, justify="right" if last == _RANK else "left")
     for row in table.text_rows:
         grid.add_row(*map(Text, row))
-    return "\n".join([render_text(grid), *remarks(comparison)])
+    return render_text(grid)
 
 
-def html(comparison: "Comparison") -> str:
-    """The table and its remarks as an HTML fragment."""
-    return _table(comparison).notebook(remarks(comparison))
+def _ordered(comparison: "Comparison", ranks: Mapping[str, float]) -> list[Cell]:
+    """The names of the explainers as cells: `none` first, then by rank."""
+    names = sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
+    looks = {name: ("quiet", "a control") if name in comparison.about.controls else ("", "") for name in names}
+    return [Cell(name, *looks[name], longest=_MAX_NAME_LENGTH) for name in names]
+
+
+def _edited_table(comparison: "Comparison", edited: EditedResults) -> Table:
+    """One line per explainer; for every student and size a column for all edited rows, for flips and for stays."""
+    ranks = {line["explainer"]: line["rank"] for line in comparison.ranking()}
+    pairs = [(column, name) for column in comparison.columns for name in SUBSETS]
+    heads = ["explainer", *(f"{_heading(comparison, column)}\n{name}" for column, name in pairs)]
+    rows = [
+        [first, *(_cell(edited.subset(name).find(first.text, column)) for column, name in pairs)]
+        for first in _ordered(comparison, ranks)
+    ]
+    return Table("edited", "", [Cell(head, longest=_MAX_NAME_LENGTH) for head in heads], rows)
 
 
 def _table(comparison: "Comparison") -> Table:
     ranks = {line["explainer"]: line["rank"] for line in comparison.ranking()}
     rows: list[list[Cell | str]] = []
-    for name in sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf))):
-        css_class, title = ("quiet", "a control") if name in comparison.about.controls else ("", "")
-        cells = [_cell(comparison.find(name, column)) for column in comparison.columns]
-        rank = f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
-        rows.append([Cell(name, css_class, title, longest=_MAX_NAME_LENGTH), *cells, rank])
-    heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
+    for first in _ordered(comparison, ranks):
+        cells = [_cell(comparison.find(first.text, column)) for column in comparison.columns]
+        rank = f"{ranks[first.text]:.1f}" if first.text in ranks else UNKNOWN
+        rows.append([first, *cells, rank])
+    heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), _RANK]
     return Table("comparison", "", [Cell(head, longest=_MAX_NAME_LENGTH) for head in heads], rows)
 
 

@@ -24,8 +24,8 @@ _ROUNDING: Final = 1e-12  # of the largest value; a smaller difference or standa
 class CellDesign:
     """Seed, row and stratum of each value, as numbers from 0. Several values may share a cell (a seed and a row).
 
-    All strata have the same total weight, and so have all values of a stratum. Differences between strata are fixed and
-    add no variance.
+    All strata have the same weight, within a stratum all seeds, and within a seed all values. Differences between
+    strata are fixed and add no variance.
     """
 
     seed: Int[np.ndarray, " value"]
@@ -62,8 +62,11 @@ class CellDesign:
     @cached_property
     def weights(self) -> Float[np.ndarray, " value"]:
         """The weight of each value in the mean."""
-        counts = np.bincount(self.stratum)
-        return 1 / (len(counts) * counts[self.stratum])
+        strata = int(self.stratum.max()) + 1
+        groups = self.seed * strata + self.stratum
+        values = np.bincount(groups, minlength=self.seeds * strata)
+        seeds = (values.reshape(-1, strata) > 0).sum(0)
+        return 1 / (strata * seeds[self.stratum] * values[groups])
 
     @cached_property
     def _clusters(self) -> tuple[Int[np.ndarray, " value"], ...]:
@@ -92,8 +95,8 @@ class CellDesign:
     def expectations(self) -> Float[np.ndarray, "3 3"]:
         """The expected sum of squares at level k (row) if the effects at level j (column) have variance 1.
 
-        A sum of squares is |Zₖᵀ D y|² for the indicators Zₖ of the clusters and D = diag(weights) (I − P), where P gives
-        the mean of each stratum. Its expectation is |Zₖᵀ D Zⱼ|², in Frobenius norm.
+        A sum of squares is |Zₖᵀ D y|² for the indicators Zₖ of the clusters and D = diag(weights) (I − P), where P
+        gives the mean of each stratum. Its expectation is |Zₖᵀ D Zⱼ|², in Frobenius norm.
         """
         return np.array([[self._expectation(k, j) for j in range(3)] for k in range(3)])
 
@@ -122,7 +125,7 @@ class CellDesign:
         if not (np.isfinite(first).all() and np.isfinite(second).all()):
             raise ShapeError("One of the arms has NaN or infinite values; leave those out of both.")
         differences = first - second
-        means = np.bincount(self.stratum, differences) / np.bincount(self.stratum)
+        means = np.bincount(self.stratum, self.weights * differences) / np.bincount(self.stratum, self.weights)
         residuals = self.weights * (differences - means[self.stratum])
         squares = np.array([(np.bincount(cluster, residuals) ** 2).sum() for cluster in self._clusters])
         scales = np.array([(weights.sum(1) ** 2).sum() for weights in self._sums])  # variance of the mean, per level
