@@ -51,7 +51,7 @@ class Cell:
         learner: a SMaT explainer that is learned together with the student, from the component scores in file `parts`.
         extra: the student also trains on the dev rows and keeps its last epoch.
         balanced: rows are drawn balanced by the teacher's answers, and every class has the same weight in the measure.
-        edited_rows: the student also predicts the edits of at most so many of its training rows.
+        edited_rows: the student also predicts the edits of at most this number of its training rows.
     """
 
     key: str

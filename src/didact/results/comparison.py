@@ -124,9 +124,7 @@ class Comparison:
 
     def row(self, explainer: str, student: str | None = None, size: int | None = None) -> GainRow:
         """The row of this explainer, student and size. Raises OptionError unless exactly one row matches."""
-        rows = [
-            row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)
-        ]  # fmt: skip
+        rows = [row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)]
         if len(rows) != 1:
             raise OptionError(
                 f"{len(rows)} rows match {explainer!r}, student {student!r}, size {size!r}; name exactly one. "
@@ -262,7 +260,8 @@ class Comparison:
 
     def to_document(self) -> dict[str, object]:
         """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts and notes."""
-        return {
+        edited: dict[str, object] = {} if self.edited is None else {"edited": self.edited.to_document()}
+        return edited | {
             "rows": [row.to_document() for row in self.rows],
             "failed": [run.to_document() for run in self.failed],
             "ranking": self.ranking(),
@@ -271,7 +270,7 @@ class Comparison:
             "contrasts": self.contrasts.to_document(),
             "notes": list(self.notes),
             "about": self.about.to_document(),
-        } | ({} if self.edited is None else {"edited": self.edited.to_document()})
+        }
 
     def to_pandas(self) -> Any:
         """A data frame with one line per row of the table."""

@@ -86,7 +86,7 @@ class CellDesign:
 
     @cached_property
     def _levels(self) -> list[int]:
-        """The levels whose variances can be told apart: seeds, rows and cells, unless some of them coincide."""
+        """The levels whose variances are identified: seeds, rows and cells, unless some of them coincide."""
         cells = len(self._sums[2])
         has_seeds = self.seeds > 1
         return [*([0] if has_seeds else []), 1, *([2] if has_seeds and cells > self.rows else [])]
