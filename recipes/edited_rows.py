@@ -51,7 +51,7 @@ def agreement_lines(result: didact.Comparison, size: int) -> list[list[str]]:
 
 
 def contrast_lines(result: didact.Comparison, size: int) -> list[list[str]]:
-    """Planted truth minus each rival in points, with the interval of its Holm step; ▲ where it wins, ▼ where it loses."""
+    """Planted truth minus each rival in points, with the interval of its Holm step; ▲ where it wins, ▼ if it loses."""
     columns = [claims(contrasts_of(result, test_set, size)) for test_set in SETS]
     return [[rival, *map(written, row)] for rival, row in zip(RIVALS, zip(*columns, strict=True), strict=True)]
 

@@ -134,15 +134,16 @@ class WordSwap:
 
 
 def word_class(word: str) -> WordClass:
-    """The class of a word. Numbers of one length are one class, words with digits another."""
+    """The class of a word. Numbers of one length are one class, words with digits another; names have no suffix."""
     if any(map(str.isdigit, word)):
         return WordClass("number", "digits" if word.isdigit() else "mixed", str(len(word)))
     group = _GROUP.get(word.lower())
     if group is not None:
         return WordClass(group, _case(word))
-    stem = word.lower()
-    suffix = next((end for end in _SUFFIXES if stem.endswith(end) and len(stem) >= len(end) + _FEWEST_STEM), "")
-    return WordClass("word", _case(word), suffix)
+    if not word.islower():  # a name
+        return WordClass("word", _case(word))
+    suffix = next((end for end in _SUFFIXES if word.endswith(end) and len(word) >= len(end) + _FEWEST_STEM), "")
+    return WordClass("word", "lower", suffix)
 
 
 def _case(word: str) -> str:
