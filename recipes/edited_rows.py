@@ -24,7 +24,7 @@ import didact
 from didact.results.contrast import Contrast
 from didact.stats.claims import claims
 
-SIZES = {"planted/sentiment": [250], "planted/inference": [500]}
+SIZES = {"planted/sentiment": [500], "planted/inference": [500]}
 METHODS = ("lrp", "integrated_gradients", "attention_all")
 RIVALS = ("none", "random", *METHODS)
 SETS = ("new", "edited", "flips", "stays")
@@ -63,7 +63,7 @@ def written(claim) -> str:
 
 
 def main(arguments: Sequence[str] = tuple(SIZES)) -> None:
-    parser = options_of(__doc__, data=arguments, sizes="250 (sentiment), 500 (inference)", seeds=8)
+    parser = options_of(__doc__, data=arguments, sizes="500", seeds=8)
     asked = asked_for(parser, sizes=SIZES, seeds=8)
     data = data_of(asked)
     teacher = teacher_of(asked, data, "native")

@@ -21,6 +21,8 @@ from didact.results.edited import EditedResults
 from didact.results.training_record import TrainingRecord
 from school import planted, taught
 
+TRAINING = {"epochs": 4, "learning_rate": 0.02}
+SAME = {"train_sizes": [4, 12], "seeds": 3, "training": TRAINING}
 BOTH = {"test_sets": ["new", "edited"], "skip_controls": ["trivial"]}
 NATIVE = "native(width=16, layers=1, heads=2)/attention"
 
@@ -48,11 +50,10 @@ def edited_cells(folder):
 def run(tmp_path_factory):
     """One run with edited rows, at two sizes. 5 training rows per student are edited."""
     folder = tmp_path_factory.mktemp("edited") / "run"
-    result = didact.compare(
-        taught("sentiment"), planted("sentiment"), ["gradient_norm"], ["same/attention"], train_sizes=[4, 12], seeds=3,
-        workers=0, epochs=1, eval_rows=0, balance=False, out=folder, edited_rows=5, **BOTH,
+    return didact.compare(
+        taught("sentiment"), planted("sentiment"), ["gradient_norm"], ["same/attention"], workers=0, eval_rows=0,
+         balance=False, out=folder, edited_rows=5, **SAME, **BOTH,
     )  # fmt: skip
-    return result
 
 
 class TestWhichRows:
@@ -92,6 +93,7 @@ class TestWhichRows:
                 assert row.mean == pytest.approx(value)
                 if explainer != "none":
                     assert row.gain == pytest.approx(value - run.edited.subset(name).find("none", column).mean)
+        assert len({tuple(value) for values in means.values() for value in values}) > 4  # students differ
 
     def test_every_pair_is_contrasted(self, run):
         names = ["none", "random", "human", "gradient_norm"]
@@ -106,26 +108,29 @@ class TestWhichRows:
 
 class TestNothingElseChanges:
     def test_results_on_new_rows_are_those_of_a_run_without(self, run, compare):
-        plain = compare(train_sizes=[4, 12], seeds=3, skip_controls=["trivial"])
+        plain = compare(**SAME, skip_controls=["trivial"])
         assert plain.edited is None
         assert [dict(row) for row in run.rows] == [dict(row) for row in plain.rows]
         assert "edited" not in plain.to_document()
         assert "test_sets" not in (plain.folder / "plan.toml").read_text()
         tables = [read_table(result.folder / "results.parquet").columns for result in (run, plain)]
-        values = [sorted(zip(table["explainer"], table["size"], table["seed"], table["value"])) for table in tables]
+        values = [
+            sorted(zip(table["explainer"], table["size"], table["seed"], table["value"], strict=True))
+            for table in tables
+        ]
         assert values[0] == values[1]
         assert not set(tables[0]["key"]) & set(tables[1]["key"])  # an extended run trains again
 
     def test_a_run_resumes_and_is_stored_whole(self, run, compare, monkeypatch):
         monkeypatch.setattr(training, "run_cell", lambda *_: pytest.fail("a cell was trained again"))
         before = (run.folder / "comparison.json").read_bytes()
-        again = compare(train_sizes=[4, 12], seeds=3, out=run.folder, edited_rows=5, **BOTH)
+        again = compare(**SAME, out=run.folder, edited_rows=5, **BOTH)
         assert (run.folder / "comparison.json").read_bytes() == before
         assert Comparison.load(run.folder).to_document() == again.to_document()
 
     @pytest.mark.slow
     def test_workers_give_the_same_bytes(self, run, compare):
-        other = compare(train_sizes=[4, 12], seeds=3, edited_rows=5, workers=2, **BOTH)
+        other = compare(**SAME, edited_rows=5, workers=2, **BOTH)
         for name in ("comparison.json", "results.parquet"):
             assert (other.folder / name).read_bytes() == (run.folder / name).read_bytes()
 
@@ -142,7 +147,7 @@ class TestWhatIsShown:
         for table, column in zip(section.tables, run.columns, strict=True):
             human = next(line for line in table.text_rows if line[0] == "human")
             row = run.edited.subset("flips").find("human", column)
-            assert human[2].startswith(f"{100 * row.gain:+.1f}".replace("-", "−"))
+            assert human[2].startswith(run.format.signed(row.gain))
 
     def test_a_damaged_entry_is_reported(self, run):
         document = json.loads((run.folder / "comparison.json").read_text())

@@ -115,9 +115,9 @@ class CompareConfig(DataOptions, ModelOptions):
     test_sets: Annotated[
         tuple[str, ...], BeforeValidator(check_test_sets), Option(Group.DATA, "NAMES", split_list, default="-")
     ] = NEW_ROWS_ONLY
-    """Test on: new rows, or new,edited (+ edited training rows)."""
+    """Rows to test students on: new, or new,edited."""
     edited_rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
-    """Maximum training rows per student to edit (default: 250)."""
+    """Training rows of a student to edit (default: 250)."""
     train_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
     """Maximum training rows to draw from (default: all)."""
     dev_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
