@@ -14,7 +14,10 @@ from didact.errors import DidactError, OptionError, PlanError
 from didact.limits import MAX_BATCH_SIZE, MAX_EPOCHS, MAX_ROWS, max_threads, shown
 from didact.registry import python_number
 
-OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
+OPTIONAL_ROLES: Final = (
+    *("label", "id", "rationale", "alignments"),
+    *("revised_text", "revised_first", "revised_second", "revised_label"),
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from didact.comparing.config import CompareConfig
+from didact.comparing.edited import edited_faults
 from didact.comparing.methods import ComparedMethod, Findings, choose_methods, is_spec
 from didact.comparing.preflight import preflight
 from didact.comparing.sampling import Answers, Sample
@@ -57,6 +58,8 @@ def assemble(
     ]
     student_inits = _student_inits(students, config, teacher, sample.data, pool, findings)
     setup = Setup(config, teacher, sample, choice.methods, choice.defaults, pool, students, student_inits)
+    if not findings.faults:  # sizes are valid
+        findings.faults += edited_faults(setup)
     if probe:
         setup = preflight(setup, choice, findings)
     if not setup.config.explainers and not objects:

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int
 
-from didact.comparing.run_inputs import RunInputs
+from didact.comparing.edited import edited_indices
+from didact.comparing.run_inputs import EDITED_SPLIT, RunInputs
 from didact.comparing.targets import TARGET
 from didact.core.measure import measure
 from didact.core.model import Model
@@ -53,6 +54,7 @@ class Cell:
         learner: a SMaT explainer that is learned together with the student, from the component scores in file `parts`.
         extra: the student also trains on the dev rows and keeps its last epoch.
         balanced: rows are drawn balanced by the teacher's answers, and every class has the same weight in the measure.
+        edited_rows: the student also predicts the edits of at most this number of its training rows.
     """
 
     key: str
@@ -72,6 +74,7 @@ class Cell:
     parts: str | None = None
     extra: bool = False
     balanced: bool = False
+    edited_rows: int = 0
 
     @property
     def explanations_file(self) -> str | None:
@@ -81,8 +84,9 @@ class Cell:
     def plain(self) -> dict[str, object]:
         """The cell as plain JSON, as manifests and records store it."""
         fields = asdict(self)
-        if not self.balanced:  # the description of cells from before this option existed
-            del fields["balanced"]
+        for name in ("balanced", "edited_rows"):  # the description of cells from before these options existed
+            if not fields[name]:
+                del fields[name]
         return fields
 
     def rows_among(self, outputs: Outputs) -> Int[np.ndarray, " chosen"]:
@@ -92,7 +96,7 @@ class Cell:
 
 
 def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs]:
-    """Train the student and predict the test rows. Returns the record and the predictions."""
+    """Train the student and predict the test rows, then its edited rows. Returns the record and the predictions."""
     started = time.monotonic()
     data = teaching_data(cell, run_inputs)
     trained = (
@@ -101,25 +105,31 @@ def run_cell(cell: Cell, run_inputs: RunInputs) -> tuple[TrainingRecord, Outputs
         else _train_trials(cell, run_inputs, data)
     )
     outputs = predict_in_order(trained.student, data.test)
-    return make_record(cell, data, trained, outputs, time.monotonic() - started)
+    edited = None if data.edited is None else predict_in_order(trained.student, data.edited)
+    record, answers = make_record(cell, data, trained, outputs, time.monotonic() - started)
+    return record, answers if edited is None else Outputs.joined([answers, edited])
 
 
 @dataclass(frozen=True, eq=False)
 class TeachingData:
-    """Encoded rows of a cell, with targets scaled for training, and their explanations."""
+    """Encoded rows of a cell, with targets scaled for training, and their explanations. `edited` are edited rows."""
 
     train: Examples
     dev: Examples
     test: Examples
     scale: TargetScaler
     explanations: Explanations | None
+    edited: Examples | None = None
 
 
 def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
     """Select and encode the rows and explanations of a cell."""
     examples = run_inputs.examples(cell.start, cell.soft)
     indices = cell.rows_among(examples["train"].outputs)
-    train, dev = examples["train"].select(indices), examples["dev"]
+    train, dev, edited = examples["train"].select(indices), examples["dev"], None
+    if cell.edited_rows:
+        chosen = edited_indices(run_inputs.labelled[EDITED_SPLIT], train.outputs.ids, cell.edited_rows)
+        edited = examples[EDITED_SPLIT].select(chosen) if len(chosen) else None
     if cell.extra:
         model = run_inputs.student_init(cell.start).build(0)
         rows, outputs = (*train.rows, *dev.rows), Outputs.joined([train.outputs, dev.outputs])
@@ -129,7 +139,7 @@ def teaching_data(cell: Cell, run_inputs: RunInputs) -> TeachingData:
     if cell.explanations_file is not None:
         explanations, index = run_inputs.explanations(cell.explanations_file)
         row_explanations = explanations.select([index[row.id] for row in train.rows])
-    return TeachingData(scale.transform(train), scale.transform(dev), examples["test"], scale, row_explanations)
+    return TeachingData(scale.transform(train), scale.transform(dev), examples["test"], scale, row_explanations, edited)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,12 +267,18 @@ def _strategy(cell: Cell) -> Strategy:
 
 
 def save_cell(store: Store, record: TrainingRecord, outputs: Outputs) -> None:
-    """Write the answers, then the record with their checksum. A cell without a record counts as not done."""
+    """Write the answers, then the record with their checksum. A cell without a record counts as not done.
+
+    Answers to edited rows follow those to test rows; then the ids of all rows are written, too.
+    """
     columns: dict[str, Sequence[object]] = {
         "values": outputs.values.tolist(),
         "answers": [None] * len(outputs) if outputs.answers is None else [list(texts) for texts in outputs.answers],
     }
-    checksum = write_table(outputs_path(store, record.key), Table(columns, {"key": record.key}), types=_OUTPUTS)
+    types = dict(_OUTPUTS)
+    if record.cell.get("edited_rows"):
+        columns["row"], types["row"] = outputs.ids, "string"
+    checksum = write_table(outputs_path(store, record.key), Table(columns, {"key": record.key}), types=types)
     replace(record, outputs=checksum).save(store)
 
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, WithJsonSchema, field_validator
 
 from didact.comparing.config_values import (
+    NEW_ROWS_ONLY,
     check_budget,
     check_out,
     check_seeds,
     check_skip_controls,
     check_temperatures,
     check_test_rows,
+    check_test_sets,
     check_train_sizes,
     parse_balance,
     parse_decimals,
@@ -30,6 +32,7 @@ from didact.config import TRUST, DataOptions, Group, ModelOptions, Option, unkno
 from didact.errors import DidactError, OptionError, PlanError
 from didact.field_types import (
     BatchSize,
+    Count,
     Epochs,
     Integer,
     Name,
@@ -112,6 +115,12 @@ class CompareConfig(DataOptions, ModelOptions):
     """Balance the model's answers: auto (default), yes, no."""
     test_rows: Annotated[Annotated[Rows, BeforeValidator(check_test_rows)] | None, Option(Group.DATA, "N")] = None
     """Maximum number of test rows (default: 2000; 0: all)."""
+    test_sets: Annotated[
+        tuple[str, ...], BeforeValidator(check_test_sets), Option(Group.DATA, "NAMES", split_list, default="-")
+    ] = NEW_ROWS_ONLY
+    """Rows to test students on: new, or new,edited."""
+    edited_rows: Annotated[Count | None, Option(Group.DATA, "N")] = None
+    """Training rows of a student to edit (default: 250)."""
     train_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
     """Maximum training rows to draw from (default: all)."""
     dev_rows: Annotated[Rows | None, Option(Group.DATA, "N")] = None
@@ -303,7 +312,12 @@ class CompareConfig(DataOptions, ModelOptions):
         values["columns"] = {role: column or "" for role, column in self.columns.items()}  # TOML has no null
         values["search_space"] = {name: list(choices) for name, choices in self.search_space.items()}
         values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        defaults = {"temperatures": list(TEMPERATURES), "precision": SINGLE, "target_normalisation": RAW}
+        defaults = {
+            "temperatures": list(TEMPERATURES),
+            "precision": SINGLE,
+            "target_normalisation": RAW,
+            "test_sets": [*NEW_ROWS_ONLY],
+        }
         return {
             name: values[name]
             for name in PLAN_FIELDS
@@ -327,4 +341,5 @@ PLAN_FIELDS: Final = (
     *("training", "threads", "device", "task", "max_length", "truncate", "data_dir", "data_seed", "revision", TRUST),
     *("eval_rows", "temperatures", "target_normalisation", "target_temperatures", "skip_controls", "precision"),
     *("columns", "classes", "train_rows", "dev_rows", "test_rows", "balance", "budget", "fitted_from", "left_out"),
+    *("test_sets", "edited_rows"),
 )

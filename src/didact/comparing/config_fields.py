@@ -22,6 +22,8 @@ class CompareFields(TypedDict, total=False):
     data_dir: str | Path | None
     data_seed: int | None
     balance: bool | None
+    test_sets: Sequence[str] | str | None
+    edited_rows: int | None
     train_rows: int | None
     dev_rows: int | None
     test_rows: int | None

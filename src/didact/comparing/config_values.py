@@ -14,6 +14,8 @@ from didact.registry import parse_spec, python_number, split_list, unknown_name_
 
 # Controls that are added automatically and can be left out.
 SKIPPABLE: Final = ("trivial", "human", "flattened", "matched", "sharpened", "extra")
+NEW, EDITED = TEST_SETS = ("new", "edited")
+NEW_ROWS_ONLY: Final = (NEW,)
 _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 # -- how the command line reads text ----------------------------------------------------------------------------------
@@ -95,6 +97,18 @@ def check_skip_controls(values: Any) -> tuple[str, ...]:
         return str(value)
 
     return check_list(values, check, "rows")
+
+
+def check_test_sets(values: Any) -> tuple[str, ...]:
+    def check(value: Any) -> str:
+        if value not in TEST_SETS:
+            raise OptionError(unknown_name_message("test set", str(value), list(TEST_SETS)))
+        return str(value)
+
+    names = check_list([values] if isinstance(values, str) else values, check, "test sets")
+    if NEW not in names:
+        raise OptionError("new rows are always tested. Name new or new,edited.")
+    return tuple(name for name in TEST_SETS if name in names)
 
 
 def check_test_rows(value: Any) -> int:

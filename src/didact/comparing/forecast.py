@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from didact.comparing.costs import Costs
+from didact.comparing.edited import sources_per_student
 from didact.comparing.evaluation import TIMED_ROWS
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.setup import Setup
@@ -130,6 +131,7 @@ def stages(setup: Setup, costs: Costs, work: Workload) -> list[Stage]:
     methods = [method for method in setup.methods if method.label in work.labels]
     explained = [method for method in methods if method.label in costs.explain]
     rows = work.used_rows + work.dev + work.test
+    rows += _edits(setup, work.used_rows, students=work.seeds * len(work.sizes))
     work_stages = [Stage("labelling", rows, "rows", costs.answer * rows)]
     for method in explained:
         count = work.seeds * max(work.sizes) if method.resample_per_seed else work.used_rows
@@ -166,9 +168,17 @@ def _training_seconds(setup: Setup, costs: Costs, work: Workload, method: Compar
         share = (_BUSY_CORE_FACTOR if work.workers > 1 else 1.0) / workers
         for size in work.sizes:
             epoch = size * cost.train + work.dev * cost.predict
-            arms = len(setup.arms(method, student))
-            seconds += arms * share * (factor * epochs * epoch + work.test * cost.predict)
+            arms, answered = len(setup.arms(method, student)), work.test + _edits(setup, size)
+            seconds += arms * share * (factor * epochs * epoch + answered * cost.predict)
     return seconds
+
+
+def _edits(setup: Setup, rows: int, students: int = 1) -> int:
+    """About how many edited rows the test set `edited` has for students that train on `rows` different rows."""
+    if setup.edited is None:
+        return 0
+    edits_per_row = len(setup.edited.rows) / max(len(setup.edited.by_source), 1)
+    return round(edits_per_row * min(rows, sources_per_student(setup.config) * students))
 
 
 def format_duration(seconds: float) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from didact.comparing.cell import VERSION, Cell
+from didact.comparing.edited import sources_per_student
 from didact.comparing.methods import DERIVED, ComparedMethod, Role
 from didact.comparing.setup import Setup
 from didact.comparing.targets import TargetArm, sent_as, student_trials
@@ -73,7 +74,7 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
     cells = []
     for seed in config.seeds:
         for size in config.train_sizes:
-            train = fingerprint_of(setup.seed_rows(seed, size))
+            train, edited = fingerprint_of(setup.seed_rows(seed, size)), _edited_fingerprint(setup, seed, size)
             for student in setup.students:
                 settings: dict[str, Any] = {
                     "start": init_names[student.architecture],
@@ -82,6 +83,9 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
                 settings |= {"size": size, "seed": seed, "soft": config.soft_labels, "threads": config.threads}
                 settings |= {"device": config.student_device} | ({"balanced": True} if setup.is_balanced else {})
                 fingerprints = {"version": VERSION, "teacher": fingerprint, "train": train, **held_out}
+                if setup.edited is not None:
+                    settings["edited_rows"] = sources_per_student(config)
+                    fingerprints["edited"] = edited
                 cells += builder.cells_of(student, settings, fingerprints)
     arms, students = setup.arm_labels, [str(student) for student in setup.students]
     seed_order = {seed: index for index, seed in enumerate(config.seeds)}
@@ -89,6 +93,14 @@ def build_grid(setup: Setup, fingerprint: str, files: ExplanationFiles) -> Grid:
         key=lambda cell: (seed_order[cell.seed], cell.size, students.index(cell.student), arms.index(cell.explainer))
     )
     return Grid(tuple(cells), builder.derived)
+
+
+def _edited_fingerprint(setup: Setup, seed: int, size: int) -> str | None:
+    """A hash of the edited rows of the students with this seed and size; None without any."""
+    if setup.edited is None:
+        return None
+    rows = setup.edited.of_student(setup.seed_rows(seed, size), sources_per_student(setup.config))
+    return fingerprint_of(map(without_labels, rows))
 
 
 def student_init_name(student_init: StudentInit) -> str:

@@ -275,7 +275,7 @@ def completed_work(setup: Setup, folder: Path | None) -> CompletedWork | None:
     keys = build_grid(setup, fingerprint, files).keys
     store = Store(folder / "cells")
     runs = sum(load_completed(store, key) is not None for key in keys)
-    labels = folder / "classroom" / rows_file(fingerprint, setup.splits())
+    labels = folder / "classroom" / rows_file(fingerprint, setup.splits(), setup.edited)
     rows = setup.config.eval_rows or 0
     is_scored = runs == len(keys) and rows > 0 and is_evaluated(setup, folder, rows)
     return CompletedWork(runs, labels.is_file(), missing, is_scored)

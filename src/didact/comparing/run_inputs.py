@@ -18,6 +18,7 @@ from didact.results.component_scores import ComponentScores
 from didact.results.explanations import Explanations
 
 SPLITS: Final = ("train", "dev", "test")
+EDITED_SPLIT: Final = "edited"  # only in runs with this test set
 _TYPES: Final = {
     "split": "string", "id": "string", "texts": "list string", "image": "binary", "shape": "list int64",
     "values": "list float64", "answers": "list string",
@@ -26,16 +27,24 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Rows of one split with the teacher's answers. The rows of workers have no gold labels and rationales."""
+    """Rows of one split with the teacher's answers. The rows of workers have no gold labels and rationales.
+
+    `sources` has, for edited rows only, the id of the row that each was made from.
+    """
 
     rows: tuple[Row, ...]
     outputs: Outputs
+    sources: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, classes: Sequence[str] | None) -> None:
     """Write the rows of all splits with the teacher's answers to a Parquet file."""
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
-    for name in SPLITS:
+    names = [*SPLITS, *([EDITED_SPLIT] if EDITED_SPLIT in splits else [])]
+    for name in names:
         rows, outputs = splits[name].rows, splits[name].outputs
         columns["split"] += [name] * len(rows)
         columns["id"] += [row.id for row in rows]
@@ -46,8 +55,12 @@ def write_rows(path: Path, splits: Mapping[str, LabelledSplit], *, task: Task, c
         columns["answers"] += (
             [None] * len(rows) if outputs.answers is None else [list(texts) for texts in outputs.answers]
         )
+    types = dict(_TYPES)
+    if EDITED_SPLIT in splits:
+        types["source"] = "string"
+        columns["source"] = [source for name in names for source in splits[name].sources or [None] * len(splits[name])]
     metadata = {"task": task.name, "classes": None if classes is None else list(classes)}
-    write_table(path, Table(columns, metadata), types=_TYPES)
+    write_table(path, Table(columns, metadata), types=types)
 
 
 def read_rows(path: Path) -> dict[str, LabelledSplit]:
@@ -59,13 +72,16 @@ def read_rows(path: Path) -> dict[str, LabelledSplit]:
     table = read_table(path)
     task = task_named(table.about["task"])
     splits = {}
-    for name in SPLITS:
+    for name in (*SPLITS, EDITED_SPLIT):
         indices = [index for index, split in enumerate(table.columns["split"]) if split == name]
+        if name == EDITED_SPLIT and not indices:
+            continue
         rows = tuple(_row({column: table.columns[column][index] for column in _TYPES}) for index in indices)
         answers = tuple(tuple(table.columns["answers"][index] or ()) for index in indices)
         values = np.array([table.columns["values"][index] for index in indices], dtype=np.float64)
         outputs = Outputs(task, tuple(row.id for row in rows), values, answers if task.is_per_token else None)
-        splits[name] = LabelledSplit(rows, outputs)
+        sources = tuple(table.columns["source"][index] for index in indices) if name == EDITED_SPLIT else ()
+        splits[name] = LabelledSplit(rows, outputs, sources)
     return splits
 
 

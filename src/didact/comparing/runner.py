@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from didact.comparing.cell import Cell
+from didact.comparing.edited import EditedRows
 from didact.comparing.evaluation import MethodEvaluation
 from didact.comparing.explanations import (
     EXPLANATIONS_FOLDER,
@@ -29,7 +30,7 @@ from didact.comparing.explanations import (
     make_explanations,
 )
 from didact.comparing.grid import ExplanationFiles, Grid, build_grid, student_init_name
-from didact.comparing.run_inputs import LabelledSplit, read_rows, write_rows
+from didact.comparing.run_inputs import EDITED_SPLIT, LabelledSplit, read_rows, write_rows
 from didact.comparing.setup import Setup
 from didact.comparing.summarise import RESULTS, CellResults, summarise, write_results
 from didact.comparing.training import TrainingStage
@@ -107,13 +108,14 @@ class ComparisonRunner:
         splits = self._label_rows(rows) if teacher.is_identified_by_answers else None
         outputs = None if splits is None else Outputs.joined([split.outputs for split in splits.values()])
         fingerprint = teacher.fingerprint([row for split_rows in rows.values() for row in split_rows], outputs)
-        file = rows_file(fingerprint, rows)
+        file = rows_file(fingerprint, rows, self.setup.edited)
         path = self.folder / "classroom" / file
         self.directory.push("classroom/answers-*.jsonl")  # answers of a black box that were stored during preparation
         self.directory.pull(f"classroom/{file}")
         stored = _stored_rows(path)
         if stored is None:
-            write_rows(path, splits or self._label_rows(rows), task=self.setup.task, classes=teacher.classes)
+            splits = (splits or self._label_rows(rows)) | self._label_edited()
+            write_rows(path, splits, task=self.setup.task, classes=teacher.classes)
             self.directory.push(f"classroom/{file}", "classroom/answers-*.jsonl")
             stored = read_rows(path)  # without gold labels and rationales, as workers read them
         return LabelledRows(fingerprint, file, stored)
@@ -180,7 +182,7 @@ class ComparisonRunner:
 
         Write it to comparison.json, and one line per trained student to results.parquet.
         """
-        results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits["test"])
+        results = CellResults.load(self.setup, labelled.teacher_fingerprint, grid, self.store, labelled.splits)
         comparison = summarise(results, self.folder, self.plan_text())
         write_results(self.folder / RESULTS, results)
         comparison.save(self.folder / FILE)
@@ -217,6 +219,13 @@ class ComparisonRunner:
         answers = self.setup.sample.answers
         answers.of([row for split_rows in rows.values() for row in split_rows])  # all at once, for one progress bar
         return {name: LabelledSplit(tuple(split_rows), answers.of(split_rows)) for name, split_rows in rows.items()}
+
+    def _label_edited(self) -> dict[str, LabelledSplit]:
+        """Predict the edited rows with the teacher, if there are any."""
+        edited = self.setup.edited
+        if edited is None:
+            return {}
+        return {EDITED_SPLIT: LabelledSplit(edited.rows, self.setup.sample.answers.of(edited.rows), edited.sources)}
 
     def _save_student_inits(self) -> None:
         """Save the initial weights of the students for the workers.
@@ -257,9 +266,11 @@ class ComparisonRunner:
         return file is not None and (self.folder / EXPLANATIONS_FOLDER / file).is_file()
 
 
-def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]]) -> str:
+def rows_file(fingerprint: str, rows: Mapping[str, Sequence[Row]], edited: EditedRows | None) -> str:
     """The name of the file with these rows and the teacher's answers."""
     fingerprints = {name: fingerprint_of(split_rows) for name, split_rows in rows.items()}
+    if edited is not None:
+        fingerprints[EDITED_SPLIT] = fingerprint_of(edited.rows)
     return f"rows-{key_of({'teacher': fingerprint} | fingerprints)}.parquet"
 
 

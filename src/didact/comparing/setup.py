@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from didact.comparing.config import CompareConfig
+from didact.comparing.edited import EditedRows, sources_per_student
 from didact.comparing.methods import ComparedMethod, Role
 from didact.comparing.sampling import Sample
 from didact.comparing.targets import TargetArm, student_trials, target_arms
@@ -115,6 +116,12 @@ class Setup:
     def splits(self) -> dict[str, tuple[Row, ...]]:
         """The rows that the teacher answers, by split."""
         return {"train": self.used_rows, "dev": self.held_out("dev"), "test": self.held_out("test")}
+
+    @cached_property
+    def edited(self) -> EditedRows | None:
+        """The edited rows of all students; None without the test set `edited`."""
+        limit = sources_per_student(self.config)
+        return EditedRows.of(self, limit) if limit else None
 
     @property
     def background(self) -> Sequence[Row]:

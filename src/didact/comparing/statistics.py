@@ -57,8 +57,11 @@ def scores_by_arm(
         if not record.is_done:
             continue
         table = load_outputs(store, record)
-        values = np.array(table.columns["values"], dtype=np.float64)
-        texts = tuple(tuple(answers or ()) for answers in table.columns["answers"]) if task.is_per_token else None
+        rows = len(test.rows)  # answers to edited rows may follow
+        values = np.array(table.columns["values"][:rows], dtype=np.float64)
+        texts = (
+            tuple(tuple(answers or ()) for answers in table.columns["answers"][:rows]) if task.is_per_token else None
+        )
         outputs = Outputs(task, test.outputs.ids, values, texts)
         row = values[:, 0] if task.is_score else agreement(outputs, test.outputs)
         scores.setdefault((cell.explainer, cell.student, cell.size), {})[cell.seed] = row

@@ -12,6 +12,7 @@ from didact import __version__
 from didact.comparing.bands import Bands
 from didact.comparing.cell import Cell
 from didact.comparing.chance_level import ChanceLevel, columns_above_chance
+from didact.comparing.edited_statistics import EditedAnswers, edited_results
 from didact.comparing.grid import Grid
 from didact.comparing.run_inputs import LabelledSplit
 from didact.comparing.setup import Setup
@@ -20,7 +21,9 @@ from didact.core.measure import BALANCED
 from didact.files.store import Store
 from didact.files.table_io import Table, write_table
 from didact.results.comparison import Comparison
+from didact.results.contrast import Column
 from didact.results.documents import plain
+from didact.results.edited import EditedResults
 from didact.results.gains import FailedRun, GainRow, LearnedWeights
 from didact.results.run_record import RunInfo
 from didact.results.training_record import TrainingRecord
@@ -46,20 +49,26 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class CellResults:
-    """The cells of a comparison with their records, and the test rows with the teacher's answers."""
+    """The cells of a comparison with their records, and the rows of all splits with the teacher's answers."""
 
     setup: Setup
     fingerprint: str
     cells: Sequence[Cell]
     records: Mapping[str, TrainingRecord]
     store: Store
-    test: LabelledSplit
+    splits: Mapping[str, LabelledSplit]
 
     @classmethod
-    def load(cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, test: LabelledSplit) -> "CellResults":
+    def load(
+        cls, setup: Setup, fingerprint: str, grid: Grid, store: Store, splits: Mapping[str, LabelledSplit]
+    ) -> "CellResults":
         return cls(
-            setup, fingerprint, grid.cells, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, test
+            setup, fingerprint, grid.cells, {key: TrainingRecord.load(store, key) for key in grid.keys}, store, splits
         )
+
+    @property
+    def test(self) -> LabelledSplit:
+        return self.splits["test"]
 
     @property
     def measure(self) -> str:
@@ -114,6 +123,26 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
         scores=scores,
         contrasts=bands.select(contrasts, best_arms),
         contrast_arms=partial(contrast_of_arms, scores, strata),
+        edited=_edited_results(results, bands, best_arms),
+    )
+
+
+def _edited_results(
+    results: CellResults, bands: Bands, best_arms: Mapping[tuple[str, Column], str]
+) -> EditedResults | None:
+    """The results on edited rows, if the plan has this test set. A band is tested at its best temperature on new rows."""
+    setup = results.setup
+    if setup.edited is None:
+        return None
+    cells = []
+    for cell in results.done:
+        method = bands.method_of(cell.explainer)
+        if best_arms.get((method, (cell.student, cell.size)), cell.explainer) == cell.explainer:
+            cells.append(replace(cell, explainer=method))
+    answers = EditedAnswers.load(cells, results.records, results.store, results.splits)
+    columns, explainers = setup.columns, setup.labels
+    return edited_results(
+        answers, kind=setup.edited.kind, explainers=explainers, controls=setup.controls, columns=columns
     )
 
 

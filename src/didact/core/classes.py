@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from didact.core.dataset import Dataset, Split
-from didact.core.row import Row
+from didact.core.row import Revision, Row
 from didact.errors import OptionError
 
 _SHOWN = 12  # class names in a message
@@ -27,9 +27,13 @@ class ClassMatch:
 
     def relabel(self, rows: Iterable[Row]) -> list[Row]:
         """The rows with the model's class indices as labels. Labels that are no class index stay."""
-        return [
-            row if (index := _label_index(row)) is None else replace(row, label=self.mapping[index]) for row in rows
-        ]
+        return [self._relabelled(row) for row in rows]
+
+    def _relabelled(self, row: Row) -> Row:
+        """The row with the model's class indices as its label and as that of its revision."""
+        if row.revision is not None and (index := _label_index(row.revision)) is not None:
+            row = replace(row, revision=replace(row.revision, label=self.mapping[index]))
+        return row if (index := _label_index(row)) is None else replace(row, label=self.mapping[index])
 
 
 def match_classes(
@@ -122,7 +126,7 @@ def _align(
     except OptionError as error:
         if required or classes is not None:
             raise
-        unlabelled = {name: Split(name, [replace(row, label=None) for row in split]) for name, split in splits.items()}
+        unlabelled = {name: Split(name, list(map(_without_labels, split))) for name, split in splits.items()}
         return (
             unlabelled,
             f"The labels are left out, because they are not needed here and do not fit the model. {error}",
@@ -205,9 +209,14 @@ def _number(name: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def _label_index(row: Row) -> int | None:
-    """The label of the row if it is a class index, else None."""
+def _label_index(row: Row | Revision) -> int | None:
+    """The label if it is a class index, else None."""
     return int(row.label) if isinstance(row.label, int | np.integer) else None
+
+
+def _without_labels(row: Row) -> Row:
+    revision = None if row.revision is None else replace(row.revision, label=None)
+    return replace(row, label=None, revision=revision)
 
 
 def _normalised(name: str) -> str:

@@ -31,12 +31,20 @@ class Box(NamedTuple):
 Label: TypeAlias = int | float | tuple[int, ...] | tuple[Span, ...]
 
 
+@dataclass(frozen=True)
+class Revision:
+    """The texts of a row after people changed them a little (a counterfactual pair), and their gold label, or None."""
+
+    texts: tuple[str, ...]
+    label: Label | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Row:
     """One example.
 
     `rationale` is None if the row was not annotated, and empty if annotators marked nothing. `alignments`, for reading,
-    are pairs of spans of question and passage that refer to the same thing.
+    are pairs of spans of question and passage that refer to the same thing. `revision` is an edited version of the row.
     """
 
     id: str
@@ -45,6 +53,7 @@ class Row:
     label: Label | None = None
     rationale: tuple[Span, ...] | tuple[Box, ...] | None = None
     alignments: tuple[tuple[Span, Span], ...] | None = None
+    revision: Revision | None = None
 
     def text_of(self, span: Span) -> str:
         return self.texts[span.segment][span.start : span.end]
@@ -63,7 +72,7 @@ class Row:
 
 
 def fingerprint_of(rows: Iterable[Row]) -> str:
-    """A hash of all fields of the rows, in order."""
+    """A hash of all fields of the rows except revisions, in order: of all that teachers and explainers may read."""
     fingerprint = Fingerprint()
     fingerprint.update(rows)
     return str(fingerprint)

@@ -1,7 +1,8 @@
 """The role of each column: as the caller states it, or inferred from usual column names and then reported.
 
 The roles are the texts of the task (`text`; `first` and `second`; `question` and `passage`; `source` and `target`),
-`image`, `label`, `id`, `rationale` and `alignments`. A score or an answer is the `label` of its task.
+`image`, `label`, `id`, `rationale` and `alignments`. A score or an answer is the `label` of its task. Data with
+counterfactual pairs have `revised_text` (`revised_first` and `revised_second` for pairs) and `revised_label`.
 """
 
 import difflib
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from didact.core.row import Label, Row, Span
+from didact.core.row import Label, Revision, Row, Span
 from didact.core.task import PAIR, TASKS, Task, task_named
 from didact.core.tasks.columns import PAIRS, PASSAGES, TEXTS
 from didact.data import fields
@@ -18,6 +19,7 @@ from didact.data.fields import FieldError
 from didact.data.labels import class_indices, raw_label
 from didact.data.table import Record, Table
 from didact.errors import DataError, OptionError
+from didact.field_types import OPTIONAL_ROLES
 
 _ID_COLUMNS: Final = ("id", "idx", "guid", "uid", "example_id", "row_id")
 _ID_PATTERN: Final = re.compile(r"(?i:(^|[_\-. ])(id|idx|guid|uid|uuid)$)|[a-z]I[dD]$")
@@ -29,7 +31,6 @@ _ALIASES: Final = (
     | dict.fromkeys(PASSAGES, "passage")
     | {"src": "source", "mt": "target", "score": "label", "answers": "label", "answer": "label"}
 )
-_OPTIONAL_ROLES: Final = ("label", "id", "rationale", "alignments")
 
 
 @dataclass(frozen=True)
@@ -160,21 +161,53 @@ def reader(
         texts = tuple(fields.text(record, column) for column in layout.texts)
         spans = fields.rationale(record, roles["rationale"], texts) if "rationale" in roles else None
         pairs = _alignments(record, roles["alignments"], texts) if "alignments" in roles else None
-        return Row(row_id, texts, label=label(record, texts), rationale=spans, alignments=pairs)
+        revision = _revision(record, layout, texts, index_of)
+        gold = label(record, texts)
+        return Row(row_id, texts, label=gold, rationale=spans, alignments=pairs, revision=revision)
 
     return read, names
 
 
-def _optional_columns(task: Task) -> dict[str, tuple[str, ...]]:
-    return {"label": task.label_columns, "id": _ID_COLUMNS, "rationale": _RATIONALE_COLUMNS} | (
-        {"alignments": ("alignments",)} if task.has_alignments else {}
+def _revision(
+    record: Record, layout: Layout, texts: tuple[str, ...], index_of: Mapping[int | str, int]
+) -> Revision | None:
+    """The edited version of the row; None without one. A text without a revised version stays as it is.
+
+    The label is the class index of `revised_label` in `index_of`.
+    """
+    roles, task = layout.roles, layout.task
+    columns = [roles.get(f"revised_{role}") for role in (task.segments if len(texts) > 1 else ("text",))]
+    values = [None if column is None else record.get(column) for column in columns]
+    if all(value is None or value == "" for value in values):
+        return None
+    revised = tuple(
+        text if column is None or value in (None, "") else fields.checked_text(value, column)
+        for text, column, value in zip(texts, columns, values, strict=True)
     )
+    column = roles.get("revised_label")
+    if column is None or record.get(column) in (None, "") or not index_of:
+        return Revision(revised)
+    label = raw_label(record[column], column)
+    if label not in index_of:
+        classes = fields.join_names(list(map(str, index_of)))
+        raise FieldError(column, f"holds {label!r}, which is not one of the labels {classes}")
+    return Revision(revised, index_of[label])
+
+
+def _optional_columns(task: Task) -> dict[str, tuple[str, ...]]:
+    roles = {"label": task.label_columns, "id": _ID_COLUMNS, "rationale": _RATIONALE_COLUMNS}
+    if task.has_alignments:
+        roles["alignments"] = ("alignments",)
+    if task.is_text and task.has_classes:
+        revised = [f"revised_{role}" for role in (*task.segments, "label")]
+        roles |= {role: (role,) for role in revised}
+    return roles
 
 
 def _explicit_roles(table: Table, columns: Mapping[str, str | None], task: Task | None) -> dict[str, str | None]:
     """The columns that the caller states, by role. Aliases of roles are resolved."""
     tasks = [task] if task else list(TASKS.values())
-    valid_roles = {*_OPTIONAL_ROLES, *(role for candidate in tasks for role in candidate.inputs)}
+    valid_roles = {*OPTIONAL_ROLES, *(role for candidate in tasks for role in candidate.inputs)}
     roles: dict[str, str | None] = {}
     for name, column in columns.items():
         role = name if name in valid_roles else _ALIASES.get(name, name)

@@ -26,6 +26,7 @@ from didact.reports.sections import (
     compared,
     cost,
     curves,
+    edited,
     examples,
     headline,
     learned,
@@ -49,7 +50,10 @@ _STUDY_TITLES: Final = {
     "rating": "How good do people find each explanation?",
 }
 # In the order of the page. A section without content for a run returns None.
-SECTIONS: Final = (compared, ranking, sharpness, curves, metrics, agreement, examples, words, learned, cost, provenance)
+SECTIONS: Final = (
+    *(compared, ranking, sharpness, edited, curves, metrics),
+    *(agreement, examples, words, learned, cost, provenance),
+)
 
 
 def report(

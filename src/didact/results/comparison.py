@@ -16,6 +16,7 @@ from didact.files.remote import fetch_run, is_url
 from didact.results import comparison_table
 from didact.results.contrast import Column, Contrast, ContrastTable
 from didact.results.documents import load_document, require_list, save_document
+from didact.results.edited import EditedResults
 from didact.results.gains import NONE, FailedRun, GainRow, LearnedWeights
 from didact.results.measured import Measurements
 from didact.results.number_format import NumberFormat
@@ -42,9 +43,9 @@ class Comparison:
     Measures and gains are fractions. Where nothing can be claimed, p and interval are None and `p_reason` says why;
     docs/compare.md states the rule. `contrasts` has every pair of arms of a column; if it is empty, `why_no_contrasts`
     gives the reason. `agreement` is Kendall's τ between the rankings of the columns. `learned` has the weights of every
-    learned explainer, one entry per student, size and seed. `scores` and the function `contrast_arms`, which contrasts
-    them, are only available right after a run, not in a loaded comparison. If `is_temporary` is true, the folder is
-    deleted with this object.
+    learned explainer, one entry per student, size and seed. `edited` has the results on edited rows, if requested.
+    `scores` and the function `contrast_arms`, which contrasts them, are only available right after a run, not in a
+    loaded comparison. If `is_temporary` is true, the folder is deleted with this object.
     """
 
     rows: tuple[GainRow, ...]
@@ -58,6 +59,7 @@ class Comparison:
     contrasts: ContrastTable = field(default_factory=ContrastTable, repr=False)
     contrast_arms: Callable[[Arm, Arm], Contrast] | None = field(default=None, repr=False)
     is_temporary: bool = False
+    edited: EditedResults | None = None
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.rows)} rows, {len(self.failed)} failed cells, {str(self.folder)!r})"
@@ -123,9 +125,7 @@ class Comparison:
 
     def row(self, explainer: str, student: str | None = None, size: int | None = None) -> GainRow:
         """The row of this explainer, student and size. Raises OptionError unless exactly one row matches."""
-        rows = [
-            row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)
-        ]  # fmt: skip
+        rows = [row for row in self.rows_of(explainer) if student in (None, row.student) and size in (None, row.size)]
         if len(rows) != 1:
             raise OptionError(
                 f"{len(rows)} rows match {explainer!r}, student {student!r}, size {size!r}; name exactly one. "
@@ -261,7 +261,8 @@ class Comparison:
 
     def to_document(self) -> dict[str, object]:
         """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts and notes."""
-        return {
+        edited: dict[str, object] = {} if self.edited is None else {"edited": self.edited.to_document()}
+        return edited | {
             "rows": [row.to_document() for row in self.rows],
             "failed": [run.to_document() for run in self.failed],
             "ranking": self.ranking(),
@@ -323,6 +324,7 @@ class Comparison:
             folder=folder,
             learned=tuple(map(LearnedWeights.from_document, require_list(document.get("learned") or []))),
             contrasts=ContrastTable.from_document(None if contrasts is None else require_list(contrasts)),
+            edited=EditedResults.from_document(document["edited"]) if "edited" in document else None,
         )
 
     # -- display ------------------------------------------------------------------------------------------------------

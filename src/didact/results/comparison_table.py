@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from didact.results.contrast import Column
+from didact.results.edited import SUBSETS, EditedResults
 from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.text_table import render_text
@@ -18,6 +19,7 @@ ADVICE: Final = (
     "Try more training rows (--train-sizes), more epochs (--epochs), another student (--students), or a "
     "pretrained base for the students (--base)."
 )
+_RANK: Final = "mean\nrank"
 _MAX_NAME_LENGTH: Final = 10_000  # characters; users read and type names, so none is cut
 
 
@@ -29,9 +31,11 @@ MORE_TO_READ: Final = (
 
 
 def text(comparison: "Comparison") -> str:
-    """The table and its remarks as text, then the table of `more_to_read`. Names and intervals are never cut."""
+    """The table and its remarks as text, then edited rows and `more_to_read`. Names and intervals are never cut."""
     table, more = _table(comparison), more_to_read(comparison)
     lines = [grid_text(table, right=(len(table.heads) - 1,)), *remarks(comparison)]
+    if comparison.edited is not None:
+        lines += ["", grid_text(_edited_table(comparison, comparison.edited)), *comparison.edited.remarks()]
     if more is not None:
         lines += [
             "",
@@ -43,8 +47,12 @@ def text(comparison: "Comparison") -> str:
 
 def html(comparison: "Comparison") -> str:
     """The tables and their remarks as an HTML fragment."""
-    table, more = _table(comparison).notebook(remarks(comparison)), more_to_read(comparison)
-    return table if more is None else f"{table}\n{more.notebook([MORE_TO_READ])}"
+    fragments, more = [_table(comparison).notebook(remarks(comparison))], more_to_read(comparison)
+    if comparison.edited is not None:
+        fragments.append(_edited_table(comparison, comparison.edited).notebook(comparison.edited.remarks()))
+    if more is not None:
+        fragments.append(more.notebook([MORE_TO_READ]))
+    return "\n".join(fragments)
 
 
 def grid_text(table: Table, *, right: Sequence[int] = ()) -> str:
@@ -64,11 +72,10 @@ def grid_text(table: Table, *, right: Sequence[int] = ()) -> str:
 def more_to_read(comparison: "Comparison") -> Table | None:
     """A table of the normalised gain and of the shares that were helped and misled; None if a run stores none."""
     rows: list[list[Cell | str]] = []
-    for name in _order(comparison):
-        gain_rows = [comparison.find(name, column) for column in comparison.columns]
+    for first in _ordered(comparison):
+        gain_rows = [comparison.find(first.text, column) for column in comparison.columns]
         if any(row is not None and row.helped is not None for row in gain_rows):
-            cells = [cell for row in gain_rows for cell in share_texts(row)]
-            rows.append([Cell(name, _name_class(comparison, name), longest=_MAX_NAME_LENGTH), *cells])
+            rows.append([first, *(cell for row in gain_rows for cell in share_texts(row))])
     if not rows:
         return None
     several = len(comparison.columns) > 1
@@ -88,30 +95,36 @@ def share_texts(row: GainRow | None, *, ascii_minus: bool = True) -> tuple[str, 
     return closed, percent.plain(row.helped), percent.plain(row.misled)
 
 
-def _order(comparison: "Comparison") -> list[str]:
-    """Explainers from best to worst by mean rank, after `none`."""
-    ranks = _ranks(comparison)
-    return sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
-
-
 def _ranks(comparison: "Comparison") -> dict[str, float]:
     return {line["explainer"]: line["rank"] for line in comparison.ranking()}
 
 
-def _name_class(comparison: "Comparison", name: str) -> str:
-    return "quiet" if name in comparison.about.controls else ""
+def _ordered(comparison: "Comparison") -> list[Cell]:
+    """The names of the explainers as cells: `none` first, then by mean rank."""
+    ranks = _ranks(comparison)
+    names = sorted(comparison.explainers, key=lambda name: (name != NONE, ranks.get(name, np.inf)))
+    looks = {name: ("quiet", "a control") if name in comparison.about.controls else ("", "") for name in names}
+    return [Cell(name, *looks[name], longest=_MAX_NAME_LENGTH) for name in names]
+
+
+def _edited_table(comparison: "Comparison", edited: EditedResults) -> Table:
+    """One line per explainer; for every student and size a column for all edited rows, for flips and for stays."""
+    pairs = [(column, name) for column in comparison.columns for name in SUBSETS]
+    heads = ["explainer", *(f"{_heading(comparison, column)}\n{name}" for column, name in pairs)]
+    rows = [
+        [first, *(_cell(edited.subset(name).find(first.text, column)) for column, name in pairs)]
+        for first in _ordered(comparison)
+    ]
+    return Table("edited", "", [Cell(head, longest=_MAX_NAME_LENGTH) for head in heads], rows)
 
 
 def _table(comparison: "Comparison") -> Table:
     ranks = _ranks(comparison)
     rows: list[list[Cell | str]] = []
-    for name in _order(comparison):
-        css_class = _name_class(comparison, name)
-        title = "a control" if css_class else ""
-        cells = [_cell(comparison.find(name, column)) for column in comparison.columns]
-        rank = f"{ranks[name]:.1f}" if name in ranks else UNKNOWN
-        rows.append([Cell(name, css_class, title, longest=_MAX_NAME_LENGTH), *cells, rank])
-    heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), "mean\nrank"]
+    for first in _ordered(comparison):
+        cells = [_cell(comparison.find(first.text, column)) for column in comparison.columns]
+        rows.append([first, *cells, f"{ranks[first.text]:.1f}" if first.text in ranks else UNKNOWN])
+    heads = ["explainer", *(_heading(comparison, column) for column in comparison.columns), _RANK]
     return Table("comparison", "", [Cell(head, longest=_MAX_NAME_LENGTH) for head in heads], rows)
 
 
