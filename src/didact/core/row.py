@@ -36,7 +36,8 @@ class Row:
     """One example.
 
     `rationale` is None if the row was not annotated, and empty if annotators marked nothing. `alignments`, for reading,
-    are pairs of spans of question and passage that refer to the same thing.
+    are pairs of spans of question and passage that refer to the same thing. `rationale_weights` has the true score of
+    each span of `rationale`, for data that know it: a positive score speaks for the label of the row.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Row:
     label: Label | None = None
     rationale: tuple[Span, ...] | tuple[Box, ...] | None = None
     alignments: tuple[tuple[Span, Span], ...] | None = None
+    rationale_weights: tuple[float, ...] | None = None
 
     def text_of(self, span: Span) -> str:
         return self.texts[span.segment][span.start : span.end]
@@ -77,7 +79,8 @@ class Fingerprint:
 
     def update(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            content = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            content: list[object] = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            content += [] if row.rationale_weights is None else [row.rationale_weights]
             self._digest.update(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
             if row.image is not None:
                 self._digest.update(row.content)
