@@ -60,6 +60,12 @@ def test_the_truth_has_one_and_its_opposite_minus_one(data, occluded):
     np.testing.assert_allclose(RocAuc()(occluded, rows), 1)  # the marks of graded rows, as everywhere
 
 
+def test_rounding_errors_break_no_ties(data, occluded):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=len(occluded.scores)) * 1e-12
+    np.testing.assert_allclose(TruthTau()(replace(occluded, scores=occluded.scores + noise), list(data["test"])), 1)
+
+
 def test_the_other_of_two_classes_has_the_other_sign(data, occluded):
     other = tuple({"negative": "positive", "positive": "negative"}[target] for target in occluded.targets)
     np.testing.assert_allclose(TruthTau()(replace(occluded, targets=other), list(data["test"])), -1)

@@ -61,10 +61,11 @@ class LinearTeacher(FunctionTeacher):
             for term in set(word_terms) if self.binary else word_terms:
                 values[index] += self.weights[term] / (words_with[term] if self.binary else 1)
         answer = self.predict([row]).values[0]
-        if not np.allclose(self.base + values.sum(0), answer, rtol=_TOLERANCE, atol=_TOLERANCE):
+        total = self.base + values.sum(0)
+        if not np.allclose(total, answer, rtol=_TOLERANCE, atol=_TOLERANCE):
             raise UnsupportedError(
                 f"The words of row {row.id!r} are not those that teacher {self.name!r} reads, so their contributions "
-                f"are unknown: they add up to {self.base + values.sum(0)}, and its logits are {answer}. Leave the row out."
+                f"are unknown: they add up to {total}, and its logits are {answer}. Leave the row out."
             )
         return Contributions(tuple(spans), values, self.base)
 

@@ -16,7 +16,8 @@ class TruthTau:
     """Kendall's τ-b between the scores of the words of a row and their true scores.
 
     Signed scores are compared with their signs, others with the absolute true scores. Words without a true score have
-    0, so that a method should rank them between the words for and against. NaN where the truth is unknown for the
+    0, so that a method should rank them between the words for and against. Scores are rounded to a millionth of the
+    largest, so that words whose scores differ by rounding errors tie. NaN where the truth is unknown for the
     explained class, or where all scores, or all true scores, are equal.
     """
 
@@ -35,7 +36,13 @@ class TruthTau:
             truth = true_scores(row, explanation.segments, explanation.offsets, explained, teacher)
         except UnsupportedError:
             return float("nan")
-        return kendall(explanation.scores, truth if explanation.kind == "signed" else np.abs(truth))
+        return kendall(_rounded(explanation.scores), _rounded(truth if explanation.kind == "signed" else np.abs(truth)))
+
+
+def _rounded(scores: Float[np.ndarray, " word"]) -> Float[np.ndarray, " word"]:
+    """The scores as multiples of a millionth of the largest."""
+    largest = np.abs(scores).max(initial=0.0)
+    return np.round(scores / largest * 1e6) if largest > 0 else scores
 
 
 def explained_classes(classes: Sequence[str] | None, target: str) -> Explained | None:
