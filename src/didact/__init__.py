@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from didact.comparing.config import CompareConfig
     from didact.comparing.forecast import Forecast
     from didact.core.function import teacher_from_function
+    from didact.core.linear import teacher_from_lexicon, teacher_from_sklearn
     from didact.data.load import load_data
     from didact.decorators import explainer, metric, strategy, student
     from didact.evaluation.agree import agree
@@ -63,6 +64,8 @@ __all__ = [
     "strategy",
     "student",
     "teacher_from_function",
+    "teacher_from_lexicon",
+    "teacher_from_sklearn",
     "train_teacher",
     "write_eraser",
 ]
@@ -97,6 +100,8 @@ _PUBLIC = {
     "strategy": "didact.decorators:strategy",
     "student": "didact.decorators:student",
     "teacher_from_function": "didact.core.function:teacher_from_function",
+    "teacher_from_lexicon": "didact.core.linear:teacher_from_lexicon",
+    "teacher_from_sklearn": "didact.core.linear:teacher_from_sklearn",
     "train_teacher": "didact.learning.train:train_teacher",
     "write_eraser": "didact.importers.eraser:write_eraser",
 }

@@ -11,7 +11,7 @@ import torch
 import tiny
 
 SIZES = {"teach": 60, "explain": 12, "train": 90, "dev": 10, "test": 12}
-TASKS = ("sentiment", "inference", "quality", "reading", "shapes")
+TASKS = ("sentiment", "graded", "inference", "quality", "reading", "shapes")
 TEACHER = "native(layers=2, width=16, heads=2)"
 HUB = "distilbert-base-uncased-finetuned-sst-2-english"  # here a folder of that name
 

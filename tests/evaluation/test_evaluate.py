@@ -31,7 +31,7 @@ def test_everything_at_once(school, maps):
     teacher, data = school()
     frame = didact.evaluate(maps, teacher, data)
     assert tuple(frame.columns) == COLUMNS
-    assert set(frame["metric"]) == set(METRICS)
+    assert set(frame["metric"]) == set(METRICS) - {"truth_tau"}  # these data have no true scores
     assert set(frame["method"]) == {"gradient_input", "gradient_norm", "human", "random"}
     table = frame.set_index(["metric", "method"])
     assert table.loc[("roc_auc", "human"), "value"] == 1.0
@@ -39,9 +39,9 @@ def test_everything_at_once(school, maps):
     known = table[table["rows"] > 0]
     assert (known["low"] <= known["value"]).all()
     assert (known["value"] <= known["high"]).all()
-    for metric, entry in METRICS.items():
+    for metric in set(frame["metric"]):
         for column in ("value", "low", "high"):
-            assert table.loc[metric, column].dropna().between(*entry.bounds).all(), (metric, column)
+            assert table.loc[metric, column].dropna().between(*METRICS[metric].bounds).all(), (metric, column)
     assert table.loc[("log_odds_positive", "gradient_norm"), "rows"] == 0  # it has no signs
     assert table.loc[("log_odds_positive", "random"), "rows"] > 0
     assert frame.attrs["heading"] == "plausibility"  # so small a teacher is not verified

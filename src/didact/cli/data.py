@@ -120,6 +120,7 @@ def _document(row: "Row", data: "Dataset") -> dict[str, Any]:
         "image": None if row.image is None else list(row.image.shape),
         "label": label_text(row, data) if data.classes is not None and row.label is not None else row.label,
         "rationale": None if row.rationale is None else [list(span) for span in row.rationale],
+        **({} if row.rationale_weights is None else {"rationale_weights": list(row.rationale_weights)}),
         "alignments": None
         if row.alignments is None
         else [[list(aligned_span) for aligned_span in pair] for pair in row.alignments],

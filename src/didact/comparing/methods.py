@@ -23,6 +23,8 @@ from didact.registry import Spec, parse_spec
 from didact.results.explanations import Explanations
 from didact.results.target_normalisation import RAW
 
+# Methods that count as controls where they are requested. `truth` is in no table that does not name it.
+_REQUESTED_CONTROLS: Final = (*CONTROLS, "truth")
 # The static method that each family of learned explainers starts from.
 _STATIC: Final[Mapping[str, str]] = {"attention_mix": "attention_all", "gradient_mix": "gradient_mix"}
 
@@ -192,7 +194,7 @@ def _compared_method(
         _, built = resolve_method(teacher, str(method), {})
         is_drawn = bool(getattr(built.explainer, "resample_per_seed", False))
         resample = is_drawn and "seed" not in parse_spec(str(method)).options and knows_option(built.name, "seed")
-    return ComparedMethod(label, method, is_spec(method) and method in CONTROLS, resample)
+    return ComparedMethod(label, method, is_spec(method) and method in _REQUESTED_CONTROLS, resample)
 
 
 def _label(method: Method, config: CompareConfig, taken: set[str]) -> str:

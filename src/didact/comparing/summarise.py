@@ -130,7 +130,7 @@ def summarise(results: CellResults, folder: Path, plan: str) -> Comparison:
 def _edited_results(
     results: CellResults, bands: Bands, best_arms: Mapping[tuple[str, Column], str]
 ) -> EditedResults | None:
-    """The results on edited rows, if the plan has this test set. A band is tested at its best temperature on new rows."""
+    """The results on edited rows, if the plan has this test set; of a band, at the temperature best on new rows."""
     setup = results.setup
     if setup.edited is None:
         return None

@@ -4,7 +4,8 @@ Import from the modules, not from the package. `explainer` and `model` also expo
 
 - Without torch: `row`, `rows`, `dataset`, `classes`, `words`; `task` (the table of tasks; modules in `tasks` import
   torch in the methods that compute with it); `outputs` and `measure` (answers and their agreement); `seeds`; `teacher`
-  (protocols and base class of teachers), `needs` (requirements on teachers), `function` and `human` (teachers).
+  (protocols and base class of teachers), `needs` (requirements on teachers), `function`, `human` and `linear`
+  (teachers); `truth` (true scores of words, from exact teachers and planted rows).
 - Teachers and rows as tensors: `adapt` (a user's object as a teacher), `model`, `shared_weights` (copies of a model
   that share its weights), `fingerprint` (a cache of fingerprints), `batch`, `batching` (rows of similar length),
   `encode`, `trace`, `precision`, `threads`.

@@ -45,6 +45,8 @@ class Row:
 
     `rationale` is None if the row was not annotated, and empty if annotators marked nothing. `alignments`, for reading,
     are pairs of spans of question and passage that refer to the same thing. `revision` is an edited version of the row.
+    `rationale_weights` has the true score of each span of `rationale`, for data that know it: a positive score speaks
+    for the label of the row.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Row:
     rationale: tuple[Span, ...] | tuple[Box, ...] | None = None
     alignments: tuple[tuple[Span, Span], ...] | None = None
     revision: Revision | None = None
+    rationale_weights: tuple[float, ...] | None = None
 
     def text_of(self, span: Span) -> str:
         return self.texts[span.segment][span.start : span.end]
@@ -86,7 +89,8 @@ class Fingerprint:
 
     def update(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            content = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            content: list[object] = [row.id, row.texts, row.label, row.rationale, row.alignments]
+            content += [] if row.rationale_weights is None else [row.rationale_weights]
             self._digest.update(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())
             if row.image is not None:
                 self._digest.update(row.content)

@@ -39,6 +39,7 @@ DATASETS: Registry[DataEntry] = Registry(
     "data set",
     {
         "planted/sentiment": _planted("sentiment", "classification", "cues, negators, intensifiers"),
+        "planted/graded": _planted("graded", "classification", "cues of three weights; a full true ranking"),
         "planted/inference": _planted("inference", "pair", "attributes of two texts agree or clash"),
         "planted/quality": _planted("quality", "regression", "translations with planted errors"),
         "planted/reading": _planted("reading", "reading", "facts, with referential equalities"),

@@ -15,6 +15,7 @@ from didact.core.needs import obstacle
 from didact.core.row import Row, Span
 from didact.core.task import task_named
 from didact.core.teacher import Teacher
+from didact.core.truth import ExactTeacher, has_truth
 from didact.core.words import marked_words
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
@@ -24,6 +25,7 @@ from didact.metrics.faithfulness import Faithfulness, check_targets, faithfulnes
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
 from didact.metrics.probe import Probe
 from didact.metrics.stability import SemanticStability, Stability
+from didact.metrics.truth import TruthTau
 from didact.models.build import build_model
 from didact.registry import parse_spec
 from didact.results.evaluation import Evaluation, MetricRow, MetricTable, MetricTest
@@ -75,7 +77,12 @@ class MetricsJob:
                     return f"needs {need}, but {fault}"
         if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
-        if isinstance(metric, Stability | IouF1) and self.first.is_image:
+        if "truth" in needs and not any(has_truth(row, self.teacher) for row in self.rows):
+            return (
+                "needs true scores: give data that know them (--data planted/graded) or an exact teacher "
+                "(teacher_from_sklearn, teacher_from_lexicon)"
+            )
+        if isinstance(metric, Stability | IouF1 | TruthTau) and self.first.is_image:
             return "compares words, but these rows are images"
         if "teacher" in needs and self.first.is_image and any(row.image is None for row in self.rows):
             return "needs the images, which files of explanations do not contain: give the data (--data)"
@@ -112,6 +119,9 @@ class MetricsJob:
                 pairs = zip(words.values(), marks, strict=True)
                 values_of[name] = np.stack([metric(item, self.rows, item_marks) for item, item_marks in pairs])
                 descriptions[name] = "words by signed score" if metric.signed else "words by size"
+            elif isinstance(metric, TruthTau):
+                values_of[name] = np.stack([metric(item, self.rows, self.teacher) for item in words.values()])
+                descriptions[name] = "words by score, signed where the method is"
             elif isinstance(metric, Stability):
                 similar_rows = metric.near(predicted, self.rows, self._encoder(metric))
                 stability = metric.with_shared_side(list(words.values()))
@@ -128,8 +138,9 @@ class MetricsJob:
                     ]
                 )
         heading = "plausibility"
+        if has_plausibility or any(isinstance(candidate, TruthTau) for candidate in metrics.values()):
+            heading = self._heading(has_plausibility)
         if has_plausibility:
-            heading = self._heading()
             self.notes += self._unread_marks(marks[0])
         methods = tuple(self.explanations)
         values = np.stack([values_of[name] for name in metrics])
@@ -232,8 +243,12 @@ class MetricsJob:
                 "counted."
             )
 
-    def _heading(self) -> str:
-        """`truth` if the rationales are verified for this teacher, else `plausibility`."""
+    def _heading(self, has_plausibility: bool) -> str:
+        """`truth` if what scores are compared with is the truth about this teacher, else `plausibility`."""
+        if isinstance(self.teacher, ExactTeacher):
+            self.notes.append("truth_tau compares with the exact contributions of the teacher.")
+            if not has_plausibility:
+                return "truth"
         if not isinstance(self.data, PlantedDataset) or self.teacher is None:
             return "plausibility"
         verification = verify(self.teacher, self.data)

@@ -84,6 +84,11 @@ EXPLAINERS: Registry[ExplainerEntry] = Registry(
             "controls:Human", "binary", "rationales", "nothing", "the people who marked the data",
             about="the words that people marked in the data",
         ),
+        "truth": _entry(
+            "controls:Truth", "signed", "rationales", "nothing", "control",
+            "of exact teachers their contributions to the logit, else the true scores of planted/graded",
+            about="the true score of each word, where data or teacher know it",
+        ),
         "lexicon": _entry(
             "lexicon:Lexicon", "signed", "predictions", "nothing; before, `imitate` once for every background row",
             "control", "each word's mean score elsewhere; kind and needs are those of `imitate`",

@@ -1,4 +1,4 @@
-"""Controls that methods are compared with: random scores, label leaks, and human rationales."""
+"""Controls that every method is compared with: random scores, label leaks, human rationales, and the truth."""
 
 import math
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from didact.core.explainer import Batch, Explainer, Explanation, Target, Teacher
 from didact.core.feature_groups import LEVELS, feature_groups
 from didact.core.row import Row, Span
 from didact.core.seeds import numpy_generator
+from didact.core.truth import Explained, true_scores
 from didact.errors import OptionError, UnsupportedError
 from didact.explainers.attention_alignment import alphanumeric_words
 
@@ -197,6 +198,34 @@ def _leaked_classes(method: str, teacher: Teacher, target: Target) -> list[int]:
             f"The control {method!r} gives away a class, and task {teacher.task} has none. Choose 'random'."
         )
     return [int(label) for label in target.first.tolist()]
+
+
+class Truth(Explainer):
+    """The true score of each unit, where it is known.
+
+    A teacher that knows its `contributions` gives them, as logits whatever the scale. Otherwise the row's
+    `rationale_weights` count; they change their sign if the other of two classes is explained. Scores of words are
+    divided among their pieces in proportion to characters.
+    """
+
+    def forward(self, teacher: Teacher, batch: Batch, target: Target) -> Explanation:
+        if not teacher.task.is_text or batch.rows is None or target.kind == "span":
+            raise UnsupportedError(
+                f"The control 'truth' scores the words of a text for a class or a score, and task {teacher.task} has "
+                "neither. Choose 'human' or 'random'."
+            )
+        scores = _zeros(batch).double()
+        first, second = (index.tolist() if index is not None else None for index in (target.first, target.second))
+        for index, row in enumerate(batch.rows):
+            explained = Explained(
+                None if first is None else first[index], None if second is None else second[index],
+                len(teacher.classes or ()),
+            )  # fmt: skip
+            units = batch.units[index].cpu()
+            columns = (batch.segments[index].cpu()[units].numpy(), batch.offsets[index].cpu()[units].numpy())
+            values = torch.from_numpy(true_scores(row, *columns, explained, teacher))
+            scores[index, units.to(scores.device)] = values.to(scores)
+        return Explanation(scores.to(teacher.dtype), batch.mask, batch.units, "signed")
 
 
 def _zeros(batch: Batch) -> Float[Tensor, "batch token"]:

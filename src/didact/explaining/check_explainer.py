@@ -143,8 +143,9 @@ def _entry(built: ResolvedMethod) -> ExplainerEntry | None:
 def _subjects(*, with_function: bool) -> Iterator[tuple[str, Teacher, Sequence[Row]]]:
     """Name, teacher and rows (of several lengths) of each tiny model."""
     marked = (Span(0, 0, 1),)
-    texts = [Row(f"text {index}", (text,), label=index % 2, rationale=marked) for index, text in enumerate(_TEXTS)]
-    pairs = [Row(f"pair {index}", pair, label=index % 2, rationale=marked) for index, pair in enumerate(_PAIRS)]
+    truth: dict[str, Any] = {"rationale": marked, "rationale_weights": (1.0,)}
+    texts = [Row(f"text {index}", (text,), label=index % 2, **truth) for index, text in enumerate(_TEXTS)]
+    pairs = [Row(f"pair {index}", pair, label=index % 2, **truth) for index, pair in enumerate(_PAIRS)]
     scores = [replace(row, label=float(index)) for index, row in enumerate(texts)]
     questions = [replace(row, label=(Span(1, 0, 3),)) for row in pairs]
     yield "transformer, classification", _native("native", "classification", texts), texts

@@ -21,6 +21,7 @@ from didact.core.precision import SINGLE, check_method, in_precision
 from didact.core.resolve_target import resolve_target, target_names
 from didact.core.row import Row, fingerprint_of
 from didact.core.teacher import Differentiable, Teacher
+from didact.core.truth import has_truth
 from didact.errors import DataError, DidactError, ExplanationWarning, ShapeError
 from didact.explainers import is_learned
 from didact.explainers.build import ResolvedMethod
@@ -171,6 +172,14 @@ class ExplainJob:
         name = self.method.name
         check_method(self.teacher, name, self.method.needs, self.common.precision)
         without_rationale = [row.id for row in rows if row.rationale is None] if name == "human" else []
+        unknown = [row.id for row in rows if not has_truth(row, self.teacher)] if name == "truth" else []
+        if unknown:
+            raise DataError(
+                f"The true scores of {len(unknown)} of {len(rows)} rows are unknown: the teacher is not exact "
+                "(teacher_from_sklearn, teacher_from_lexicon), and the rows have no rationale_weights "
+                "(planted/graded). Choose 'human' if they have rationales, or another method:",
+                unknown,
+            )
         if without_rationale:
             raise DataError(
                 f"{len(without_rationale)} of {len(rows)} rows have no rationale, which the explainer 'human' "

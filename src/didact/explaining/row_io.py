@@ -20,7 +20,11 @@ def save_rows(path: Path, rows: Sequence[Row], answers: Float[np.ndarray, "row v
 
     `answers` are those of the teacher, if known.
     """
-    records = [[row.id, row.texts, row.label, row.rationale, row.alignments] for row in rows]
+    records = [
+        [row.id, row.texts, row.label, row.rationale, row.alignments]
+        + ([] if row.rationale_weights is None else [row.rationale_weights])
+        for row in rows
+    ]
     images = [row.image for row in rows]
     columns: dict[str, list[Any]] = {
         "facts": [json.dumps(record, ensure_ascii=False) for record in records],
@@ -45,11 +49,11 @@ def read_answers(path: Path) -> Float[np.ndarray, "row value"] | None:
 
 
 def _row(record: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
-    name, texts, label, rationale, alignments = json.loads(record)
+    name, texts, label, rationale, alignments, *weights = json.loads(record)
     pixels = None if image is None else np.frombuffer(image, dtype=np.uint8).reshape(shape or ()).copy()
     marked: Any = (
         None if rationale is None else tuple((Span if len(values) == 3 else Box)(*values) for values in rationale)
     )
     pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
     answer = tuple(Span(*values) for values in label) if isinstance(label, list) else label
-    return Row(name, tuple(texts), pixels, answer, marked, pairs)
+    return Row(name, tuple(texts), pixels, answer, marked, pairs, tuple(weights[0]) if weights else None)

@@ -1,8 +1,9 @@
 """Metrics of explanations: one number per row, NaN where undefined.
 
 `METRICS` lists them with bounds, direction, needs and paper, and imports a metric on first use. `faithfulness`,
-`plausibility` and `stability` compute them; `ranked` and `probe` have the ranked units and the teacher's answers for
-`faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks these rows.
+`plausibility`, `truth` and `stability` compute them; `ranked` and `probe` have the ranked units and the teacher's
+answers for `faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks
+these rows.
 
 To add a metric, write a class in one of these modules, an entry in `METRICS`, a line in docs/metrics.md and a test in
 tests/metrics. Other packages add metrics through the entry point group `didact.metrics`.
@@ -101,6 +102,15 @@ METRICS: Final[Registry[MetricEntry]] = Registry(
         "recall": _plausible("Recall", _ERASER, "Share of the marked words that are among the top ones."),
         "f1": _plausible("F1", _ERASER, "Harmonic mean of precision and recall of the top words."),
         "iou_f1": _plausible("IouF1", _ERASER, "F1 of whole spans; two spans match at an IoU of 0.5 or more."),
+        "truth_tau": MetricEntry(
+            "didact.metrics.truth:TruthTau",
+            "plausibility",
+            (-1, 1),
+            "higher",
+            ("truth",),
+            "Kendall 1945",
+            "Order of the words against that of their true scores, where these are known.",
+        ),
         "iou_semantic": _stable("SemanticStability", "Top words shared with rows that mean the same."),
         "iou_lexical": _stable("LexicalStability", "Top words shared with rows of similar wording."),
     },

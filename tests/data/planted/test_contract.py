@@ -92,7 +92,7 @@ def test_a_new_rationale_keeps_the_rest_and_is_read_again(data):
         moved.append(inside(other, row) != inside(row, row))
         changed.append(answer(other) != answer(row))
     assert np.mean(moved) > 0.75  # a faultless translation has nothing to move
-    assert 0.45 < np.mean(changed) < 0.95
+    assert 0.4 < np.mean(changed) < 0.95  # of 120 rows; with two classes a new label differs in half of them
 
 
 def test_the_oracle_follows_a_new_rationale(data):

@@ -50,5 +50,5 @@ def test_every_row_of_the_default_set(task):
     assert facts["first and last"] == ["test-0", "test-1999"]
     assert facts["seconds"] < 15  # about 1, and 3 for images, on an idle core
     classes, counts = np.unique(facts["labels"], return_counts=True)
-    assert len(classes) == {"sentiment": 2, "inference": 3, "quality": 5, "reading": 3, "shapes": 4}[task]
+    assert len(classes) == {"sentiment": 2, "graded": 2, "inference": 3, "quality": 5, "reading": 3, "shapes": 4}[task]
     np.testing.assert_allclose(counts / 18_400, 1 / len(classes), atol=0.012)

@@ -8,6 +8,7 @@ from didact.core.words import words
 from didact.data.planted.dataset import generator
 from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
 from didact.data.planted.texts import replace_spans, split_words, word_at
+from didact.data.planted.wording import check_wording, dictionary_wording
 from didact.errors import OptionError
 
 # Translations into an invented language.
@@ -32,7 +33,8 @@ class Quality(Rules[Texts]):
 
     0 to `most_errors` words are wrong; each number is equally likely. A wrong word is the source word itself, with
     probability `untranslated`, or the translation of a word that is not in the source. The score is
-    1 − errors / `most_errors`.
+    1 − errors / `most_errors`. `words` is the wording of the dictionary: `english`, `nonce` (both languages are
+    invented) or `permuted` (no word keeps its translation); `words_seed` draws another one.
     """
 
     name = "planted/quality"
@@ -47,7 +49,10 @@ class Quality(Rules[Texts]):
         vocabulary: int = 48,
         most_errors: int = 4,
         untranslated: float = 0.3,
+        words: str = "english",
+        words_seed: int = 0,
     ) -> None:
+        check_wording(words, words_seed)
         check_integers(1, most_errors=most_errors)
         check_integers(most_errors, shortest=shortest)
         check_integers(shortest, longest=longest)
@@ -59,7 +64,8 @@ class Quality(Rules[Texts]):
                 f"Option 'vocabulary' must be at least longest + most_errors = {least}, not {vocabulary}."
             )
         self.shortest, self.longest, self.most_errors, self.untranslated = shortest, longest, most_errors, untranslated
-        self.words = tuple(DICTIONARY)[:vocabulary]
+        self.dictionary = dictionary_wording(words, words_seed, self.name, DICTIONARY)
+        self.words = tuple(self.dictionary)[:vocabulary]
 
     @property
     def step(self) -> float:
@@ -69,14 +75,14 @@ class Quality(Rules[Texts]):
         source = rng.sample(self.words, rng.integer(self.shortest, self.longest))
         wrong = rng.sample(range(len(source)), rng.integer(0, self.most_errors))
         target = [
-            self._wrong_translation(word, source, rng) if index in wrong else DICTIONARY[word]
+            self._wrong_translation(word, source, rng) if index in wrong else self.dictionary[word]
             for index, word in enumerate(source)
         ]
         return " ".join(source), " ".join(target)
 
     def read(self, inputs: Texts) -> Truth:
         source, target = words(inputs[0], 0), words(inputs[1], 1)
-        right = {DICTIONARY.get(word_at(inputs, span)) for span in source}
+        right = {self.dictionary.get(word_at(inputs, span)) for span in source}
         wrong = [index for index, span in enumerate(target) if word_at(inputs, span) not in right]
         units = [*(source[index] for index in wrong if index < len(source)), *(target[index] for index in wrong)]
         return Truth(max(0.0, 1 - len(wrong) / self.most_errors), tuple(units))
@@ -90,7 +96,7 @@ class Quality(Rules[Texts]):
         fixed_words = {word_at(inputs, source) for source, _ in fixed_pairs}
         fixed_translations = {word_at(inputs, target) for _, target in fixed_pairs}
         available = [
-            word for word in self.words if word not in fixed_words and DICTIONARY[word] not in fixed_translations
+            word for word in self.words if word not in fixed_words and self.dictionary[word] not in fixed_translations
         ]
         new_words = rng.sample(available, len(redrawn))
         changes = dict[Span, str]()
@@ -98,7 +104,7 @@ class Quality(Rules[Texts]):
             is_error = region == "rationale" and rng.bernoulli(0.5)
             changes[source] = word
             changes[target] = (
-                self._wrong_translation(word, [*fixed_words, *new_words], rng) if is_error else DICTIONARY[word]
+                self._wrong_translation(word, [*fixed_words, *new_words], rng) if is_error else self.dictionary[word]
             )
         return replace_spans(inputs, changes)
 
@@ -109,7 +115,7 @@ class Quality(Rules[Texts]):
         while True:
             candidate = rng.choice(self.words)
             if candidate not in source:
-                return DICTIONARY[candidate]
+                return self.dictionary[candidate]
 
 
 quality = generator(Quality)

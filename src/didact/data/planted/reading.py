@@ -14,6 +14,8 @@ from didact.core.words import marked_words, words_of
 from didact.data.planted.dataset import generator
 from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
 from didact.data.planted.texts import any_word, replace_spans, split_words, word_at
+from didact.data.planted.wording import check_wording
+from didact.errors import UnsupportedError
 
 NAMES: Final = split_words("anna ben clara david emma felix greta henry irene jonas karen louis")
 TRADES: Final = split_words("baker barber butcher doctor farmer fisher lawyer miner painter sailor tailor weaver")
@@ -46,6 +48,8 @@ class Reading(Rules[Texts]):
 
     Measured with a small transformer: it stays at chance for ten epochs if no question refers by position or asks
     `who`, and learns slowly (F1 of 0.76 to 0.79 after ten epochs) if a third of the questions refer by name.
+
+    `words` must be `english`: other wordings raise `UnsupportedError`.
     """
 
     name = "planted/reading"
@@ -53,8 +57,23 @@ class Reading(Rules[Texts]):
     segments: ClassVar = ("question", "passage")
 
     def __init__(
-        self, *, facts: int = 3, people: int = 6, doings: int = 4, by_name: float = 0.0, who: float = 0.25
+        self,
+        *,
+        facts: int = 3,
+        people: int = 6,
+        doings: int = 4,
+        by_name: float = 0.0,
+        who: float = 0.25,
+        words: str = "english",
+        words_seed: int = 0,
     ) -> None:
+        check_wording(words, words_seed)
+        if words != "english":
+            raise UnsupportedError(
+                f"Option 'words' is {words!r}, and in {self.name} no word has a meaning that could be exchanged: a row "
+                "is answered by finding the words of the question in the passage. Leave words out, or choose "
+                "planted/sentiment, planted/graded, planted/inference or planted/quality."
+            )
         check_integers(1, len(NAMES), people=people)
         check_integers(1, min(people, len(ORDER)), facts=facts)
         check_integers(1, len(DOINGS), doings=doings)

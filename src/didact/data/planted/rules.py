@@ -23,11 +23,15 @@ Inputs = TypeVar("Inputs", Texts, Image)
 
 @dataclass(frozen=True)
 class Truth:
-    """The label of an input and the units that decide it. The label is None if no units decide, as in an empty text."""
+    """The label of an input and the units that decide it. The label is None if no units decide, as in an empty text.
+
+    `weights`, if known, has the true score of each unit: a positive score speaks for the label.
+    """
 
     label: Label | None
     rationale: tuple[Span, ...] | tuple[Box, ...]
     alignments: tuple[tuple[Span, Span], ...] | None = None
+    weights: tuple[float, ...] | None = None
 
 
 class Rules(ABC, Generic[Inputs]):
@@ -61,7 +65,7 @@ class Rules(ABC, Generic[Inputs]):
         """A labelled row with the id `name`."""
         truth = self.read(inputs)
         texts, image = (inputs, None) if isinstance(inputs, tuple) else ((), inputs)
-        return Row(name, texts, image, truth.label, truth.rationale, truth.alignments)
+        return Row(name, texts, image, truth.label, truth.rationale, truth.alignments, truth.weights)
 
     def oracle(self) -> Teacher:
         """The labelling function as a teacher. Inputs without a label get equal class probabilities."""

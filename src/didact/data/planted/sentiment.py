@@ -9,6 +9,7 @@ from didact.core.words import words
 from didact.data.planted.dataset import generator
 from didact.data.planted.rules import RandomStream, Region, Rules, Texts, Truth, check_integers, check_probabilities
 from didact.data.planted.texts import FILLERS, any_word, filler, replace_spans, scatter, split_words, word_at
+from didact.data.planted.wording import check_wording, toned_wording
 from didact.errors import OptionError
 
 NEGATIVE: Final = split_words(
@@ -23,12 +24,9 @@ NEGATORS: Final = ("not", "never")
 INTENSIFIERS: Final = {"utterly": -1, "hopelessly": -1, "truly": 1, "wonderfully": 1}
 # Words without meaning. In the split `train` the first four occur with negative, the others with positive.
 DISTRACTORS: Final = ("monday", "tuesday", "april", "june", "friday", "saturday", "october", "december")
-
-_POLARITY: Final = dict.fromkeys(NEGATIVE, -1) | dict.fromkeys(POSITIVE, 1)
-_UNITS: Final = re.compile(
-    # one match holds a cue or a negator
-    rf"(?:({any_word(INTENSIFIERS)})\s+)?({any_word(_POLARITY)})|({any_word(NEGATORS)})"
-)
+_BY_POLARITY: Final = {
+    polarity: tuple(word for word, other in INTENSIFIERS.items() if other == polarity) for polarity in (-1, 1)
+}
 
 
 class Sentiment(Rules[Texts]):
@@ -36,6 +34,8 @@ class Sentiment(Rules[Texts]):
 
     `negation` is the probability of a negator, `intensity` that of an intensifier before a cue. `distractors` is the
     share of sentences with a word that predicts the label in the students' `train` split, and in no other split.
+    `words` is the wording of cues, negators and intensifiers: `english`, `nonce` (invented words) or `permuted`
+    (English words with exchanged roles); `words_seed` draws another one.
     """
 
     name = "planted/sentiment"
@@ -54,7 +54,10 @@ class Sentiment(Rules[Texts]):
         negation: float = 0.2,
         intensity: float = 0.1,
         distractors: float = 0.0,
+        words: str = "english",
+        words_seed: int = 0,
     ) -> None:
+        check_wording(words, words_seed)
         check_integers(1, shortest=shortest, longest=longest, most_cues=most_cues)
         check_integers(1, len(POSITIVE), cues=cues)
         check_integers(1, len(FILLERS), fillers=fillers)
@@ -68,14 +71,26 @@ class Sentiment(Rules[Texts]):
             raise OptionError(f"Option 'longest' must be at least shortest={shortest}, not {longest}.")
         self.shortest, self.longest, self.most_cues, self.fillers = shortest, longest, most_cues, fillers
         self.negation, self.intensity, self.distractors = negation, intensity, distractors
-        self.cues = (*NEGATIVE[:cues], *POSITIVE[:cues])
+        wording = toned_wording(
+            words, words_seed, self.name, roles=(NEGATIVE, POSITIVE, NEGATORS, *_BY_POLARITY.values()),
+            tones=((*NEGATIVE, *_BY_POLARITY[-1]), (*POSITIVE, *_BY_POLARITY[1])),
+        )  # fmt: skip
+        self.polarity = {wording[word]: -1 for word in NEGATIVE} | {wording[word]: 1 for word in POSITIVE}
+        self.cues = tuple(wording[word] for word in (*NEGATIVE[:cues], *POSITIVE[:cues]))
+        self.negators = tuple(wording[word] for word in NEGATORS)
+        self.intensifiers = {
+            polarity: tuple(wording[word] for word in intensifiers) for polarity, intensifiers in _BY_POLARITY.items()
+        }
+        # One match is a cue with or without an intensifier, or a negator.
+        intensifier = any_word([word for intensifiers in self.intensifiers.values() for word in intensifiers])
+        self._units = re.compile(rf"(?:({intensifier})\s+)?({any_word(self.polarity)})|({any_word(self.negators)})")
 
     def draw(self, rng: RandomStream, split: str) -> Texts:
         label = None
         while label is None:
             phrases = [self._cue(rng) for _ in range(rng.integer(1, self.most_cues))]
             if rng.bernoulli(self.negation):
-                phrases.append(rng.choice(NEGATORS))
+                phrases.append(rng.choice(self.negators))
             label = self.read((" ".join(phrases),)).label
         if rng.bernoulli(self.distractors):
             is_positive = label if split == "train" else rng.integer(0, 1)
@@ -85,12 +100,12 @@ class Sentiment(Rules[Texts]):
 
     def read(self, inputs: Texts) -> Truth:
         total, sign, rationale = 0, 1, list[Span]()
-        for match in _UNITS.finditer(inputs[0]):
+        for match in self._units.finditer(inputs[0]):
             intensifier, cue, negator = match.groups()
             if negator:
                 sign = -1
             else:
-                total += _POLARITY[cue] * (2 if intensifier else 1)
+                total += self.polarity[cue] * (2 if intensifier else 1)
             rationale += [Span(0, *match.span(group)) for group in (1, 2, 3) if match[group]]
         return Truth(int(total * sign > 0) if total else None, tuple(rationale))
 
@@ -107,13 +122,13 @@ class Sentiment(Rules[Texts]):
         polarity = 1
         for span in reversed(spans):  # an intensifier must fit the cue after it
             word = word_at(inputs, span)
-            if word in _POLARITY:
+            if word in self.polarity:
                 changes[span] = rng.choice(self.cues)
-                polarity = _POLARITY[changes[span]]
-            elif word in INTENSIFIERS:
-                changes[span] = _intensifier(polarity, rng)
-            elif word in NEGATORS:
-                changes[span] = rng.choice(NEGATORS)
+                polarity = self.polarity[changes[span]]
+            elif word in self.intensifiers[-1] or word in self.intensifiers[1]:
+                changes[span] = rng.choice(self.intensifiers[polarity])
+            elif word in self.negators:
+                changes[span] = rng.choice(self.negators)
             elif word in DISTRACTORS:
                 changes[span] = rng.choice(DISTRACTORS)
             else:
@@ -122,11 +137,8 @@ class Sentiment(Rules[Texts]):
 
     def _cue(self, rng: RandomStream) -> str:
         cue = rng.choice(self.cues)
-        return f"{_intensifier(_POLARITY[cue], rng)} {cue}" if rng.bernoulli(self.intensity) else cue
-
-
-def _intensifier(polarity: int, rng: RandomStream) -> str:
-    return rng.choice([word for word, cue_polarity in INTENSIFIERS.items() if cue_polarity == polarity])
+        intensifiers = self.intensifiers[self.polarity[cue]]
+        return f"{rng.choice(intensifiers)} {cue}" if rng.bernoulli(self.intensity) else cue
 
 
 sentiment = generator(Sentiment)
