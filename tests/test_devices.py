@@ -125,6 +125,7 @@ STRATEGIES_TRIED = {
     "attention of one position": ("attention(side=cls, send=top)", {}),
     "sgd": ("attention", {"optimiser": "sgd"}),
     "multitask": ("multitask", {}),
+    "gradient": ("gradient", {}),
     "soft": ("attention", {}),
     "by answers alone": (None, {}),
 }

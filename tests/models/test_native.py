@@ -27,7 +27,8 @@ OPTIONS = {
     "native": [{}, {"mix": True}, {"pool": "first", "layers": 1}, {"attention": "uniform"}],
     "bilstm": [{}, {"mix": True, "layers": 2}],
     "bilstm_attention": [{}, {"mix": True}, {"attention": "uniform"}],
-    "pool": [{}, {"pool": "mean"}],
+    "pool": [{}, {"pool": "mean"}, {"pool": "mean", "layers": 2}],
+    "cnn": [{}, {"pool": "mean"}],
 }
 CASES = [
     (name, task, options)

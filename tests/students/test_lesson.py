@@ -16,7 +16,14 @@ from didact.models.native import NativeModel
 from didact.models.tokenizer import WordTokenizer
 from didact.models.transformer import TransformerModel
 from didact.results.explanations import Explanations
-from didact.students.lesson import aligned_lesson, distribution_lesson, marks_lesson, top_lesson
+from didact.students.lesson import (
+    aligned_lesson,
+    distribution_lesson,
+    marks_lesson,
+    scores_lesson,
+    tags_lesson,
+    top_lesson,
+)
 
 ROWS = [
     Row("a", ("an unbelievable film, not bad",), label=0),
@@ -186,3 +193,37 @@ def test_rows_must_be_the_students():
     maps = maps_by(model, ROWS)
     with pytest.raises(ShapeError, match="in their order"):
         distribution_lesson(maps, model.encode(ROWS[::-1]))
+
+
+def test_tags_follow_the_sign_that_covers_more_of_a_token():
+    """Words of both signs under one token: the sign of most characters wins; a score of 0 is no tag."""
+    student = words()
+    maps = maps_by(pieces(), ROWS)
+    scores = np.zeros(len(maps.scores))
+    start = maps.bounds[0]
+    names = list(maps.tokens[start : maps.bounds[1]])
+    for token, score in (("un", 1.0), ("believ", -0.6), ("film", -2.0)):
+        scores[start + names.index(token)] = score
+    signed = replace(maps, kind="signed", scores=scores)
+    batch = student.encode(ROWS)
+    lesson = tags_lesson(signed, batch, k=1.0)
+    tagged = {ROWS[0].texts[0][slice(*batch.offsets[0, at].tolist())]: int(tag) for at, tag in
+              enumerate(lesson.tags[0]) if batch.units[0, at] and tag}  # fmt: skip
+    assert tagged == {"unbelievable": 1, "film": 2}  # pieces of a word are summed: 1 − 0.6
+    assert not lesson.tags[1:].any()
+
+
+def test_signed_scores_keep_their_sums_between_tokenizers():
+    """Word-piece scores on a student's words: sums of pieces with their signs, up to one factor per row."""
+    teacher, student = pieces(), words()
+    maps = maps_by(teacher, ROWS)
+    scores = np.random.default_rng(0).normal(size=len(maps.scores))
+    signed = replace(maps, kind="signed", scores=scores)
+    batch = student.encode(ROWS)
+    lesson = scores_lesson(signed, batch)
+    torch.testing.assert_close(lesson.scores.norm(dim=-1), torch.ones(3))
+    by_word = signed.words()
+    for row in range(3):
+        sums = torch.from_numpy(by_word.scores[by_word.bounds[row] : by_word.bounds[row + 1]])
+        mine = lesson.scores[row][batch.units[row]].double()
+        torch.testing.assert_close(mine, sums / sums.norm(), rtol=1e-5, atol=1e-6)

@@ -21,7 +21,13 @@ from didact.students.attention import Attention
 from didact.students.build import build_strategy, parse_student, strategy_options
 from didact.students.lesson import Lesson
 
-STUDENTS = {"none": "native", "attention": "native", "multitask": "native", "alignment": "native"}
+STUDENTS = {
+    "none": "native",
+    "attention": "native",
+    "multitask": "native",
+    "alignment": "native",
+    "gradient": "native",
+}
 
 
 def setting(name: str, kind: str = "native"):
@@ -46,10 +52,10 @@ def test_alone_is_batched(name):
     """A row's loss does not depend on the rows beside it, nor on their padding."""
     model, rows, maps, strategy, batch = setting(name)
     lesson = strategy.lesson(maps, batch)
-    together = strategy(model(batch, listen=strategy.listen), batch, lesson)
+    together = strategy(strategy.run(model, batch), batch, lesson)
     for row in range(len(rows)):
         one = batch.select([row])
-        trace = model(one, listen=strategy.listen)
+        trace = strategy.run(model, one)
         alone = strategy(trace, one, lesson.select(torch.tensor([row]), one.mask.shape[1]))
         torch.testing.assert_close(alone[0], together[row], rtol=1e-8, atol=1e-10)
 
@@ -62,7 +68,7 @@ def test_teaching_lowers_the_loss_and_reaches_the_student(name):
     optimiser = torch.optim.Adam(parameters, lr=0.01)
     losses = []
     for _ in range(30):
-        loss = strategy(model(batch, listen=strategy.listen), batch, lesson).mean()
+        loss = strategy(strategy.run(model, batch), batch, lesson).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -155,7 +161,7 @@ def test_attention_is_read_before_dropout():
     strategy.attach(model, batch)
     lesson = strategy.lesson(explain(model.eval(), rows, "random"), batch)
     model.train()
-    losses = [strategy(model(batch, listen=strategy.listen), batch, lesson) for _ in range(2)]
+    losses = [strategy(strategy.run(model, batch), batch, lesson) for _ in range(2)]
     torch.testing.assert_close(*losses)
 
 
@@ -284,3 +290,82 @@ def test_recurrent_students_are_taught(student):
     assert first[-1].loss < first[0].loss
     assert first == second
     assert weights == again
+
+
+def signed_setting(name: str, **options):
+    """`setting` with signed explanations of two rows of several words."""
+    model, rows, _, _, _ = setting(name)
+    batch = model.encode(rows[:2])
+    maps = explain(model, rows[:2], "random")
+    maps = replace(maps, kind="signed", scores=maps.scores - np.median(maps.scores))
+    strategy = build_strategy(Spec(name, options)).double()
+    torch.manual_seed(0)
+    strategy.attach(model, batch)
+    return model, maps, strategy.double(), batch
+
+
+def test_split_attention_is_two_divergences_weighted_by_mass():
+    """By hand: the positive part on the first mix, the negative part on the second, each by its share of |s|."""
+    model, maps, strategy, batch = signed_setting("attention", signed="split", beta=2.0, temperature=0.5)
+    with torch.no_grad():
+        strategy.coefficients[0] += 0.3
+        strategy.coefficients_against[1] += 0.4
+    trace = model(batch, listen=strategy.listen)
+    heads = trace.mean.flatten(1, 2)
+    losses = strategy(trace, batch, strategy.lesson(maps, batch))
+    for row, loss in enumerate(losses.tolist()):
+        scores = torch.from_numpy(maps.scores[maps.bounds[row] : maps.bounds[row + 1]])
+        expected = 0.0
+        for sign, coefficients in ((1, strategy.coefficients), (-1, strategy.coefficients_against)):
+            side = (sign * scores).clamp_min(0)
+            assert side.sum() > 0, "a row with words of both signs"
+            sent = side**2 / (side**2).sum()  # temperature 1/2
+            logits = torch.stack([heads[row, head, batch.units[row]] for head in range(len(coefficients))])
+            student = (sparsemax(coefficients) @ logits).log_softmax(-1)
+            divergence = (torch.xlogy(sent, sent) - sent * student).sum().item()
+            expected += 2.0 * divergence * (side.sum() / scores.abs().sum()).item()
+        assert loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_split_attention_without_signs_is_attention():
+    """Explanations without signs, and rows whose scores are all of one sign, go to one mix."""
+    model, maps, split, batch = signed_setting("attention", signed="split")
+    plain = Attention().double()
+    plain.attach(model, batch)
+    trace = model(batch, listen=plain.listen)
+    for kind, sign in (("magnitude", 1), ("signed", 1)):
+        sent = replace(maps, kind=kind, scores=sign * np.abs(maps.scores))
+        torch.testing.assert_close(
+            split(trace, batch, split.lesson(sent, batch)), plain(trace, batch, plain.lesson(sent, batch))
+        )
+    with torch.no_grad():
+        split.coefficients_against[0] += 0.1
+    against = replace(maps, scores=-np.abs(maps.scores))
+    loss = split(trace, batch, split.lesson(against, batch))
+    assert (loss != plain(trace, batch, plain.lesson(against, batch))).all(), "the other mix"
+    loss.sum().backward()
+    assert split.coefficients_against.grad.any()
+    assert not split.coefficients.grad.any()
+
+
+@pytest.mark.parametrize("options", ["side=cls", "send=top"])
+def test_split_attention_needs_two_mixes_and_whole_scores(options):
+    with pytest.raises(OptionError, match="signed=split needs side=mix and send=whole.*'gradient'"):
+        build_strategy(parse_spec(f"attention(signed=split, {options})"))
+
+
+def test_multitask_with_signs_tags_for_and_against():
+    """The top half of the words by |score|, tagged by their signs; the loss is −log p of these tags."""
+    model, maps, strategy, batch = signed_setting("multitask", signs=True, k=0.5)
+    lesson = strategy.lesson(maps, batch)
+    for row in range(len(batch)):
+        scores = maps.scores[maps.bounds[row] : maps.bounds[row + 1]]
+        top = np.argsort(-np.abs(scores), kind="stable")[: -(-len(scores) // 2)]
+        expected = [0 if index not in top else 1 if score > 0 else 2 for index, score in enumerate(scores)]
+        assert lesson.tags[row][batch.units[row]].tolist() == expected
+    assert set(lesson.tags.unique().tolist()) == {0, 1, 2}
+    trace = model(batch, listen=strategy.listen)
+    likelihood = strategy.chain.log_likelihood(strategy.emit(trace.hidden[-1]), lesson.tags, batch.units)
+    torch.testing.assert_close(strategy(trace, batch, lesson), -likelihood / batch.units.sum(-1))
+    unsigned = strategy.lesson(replace(maps, kind="magnitude", scores=np.abs(maps.scores)), batch)
+    assert torch.equal(unsigned.tags, lesson.tags.clamp_max(1))

@@ -94,6 +94,7 @@ def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tup
     faults = []
     option_names = {name for strategy in STRATEGIES for name in strategy_options(Spec(strategy))}
     student_options = [strategy_options(student.strategy) for student in fields.get("students", ())]
+    strategies = sorted({student.strategy.name for student in fields.get("students", ())})
     for name, choices in values.items():
         if name not in option_names:
             faults.append(unknown_name_message("option of a strategy", name, sorted(option_names)))
@@ -103,22 +104,24 @@ def _check_search_space(values: Any, fields: Mapping[str, Any]) -> dict[str, tup
             faults.append(f"no strategy of these students has an option {name!r}.")
         else:
             for choice in choices:
-                faults += _choice_faults(name, choice)
+                faults += _choice_faults(name, choice, strategies)
     if faults:
         raise PlanError("", faults)
     return {name: tuple(choices) for name, choices in values.items()}
 
 
-def _choice_faults(name: str, value: Any) -> list[str]:
+def _choice_faults(option: str, value: Any, names: Sequence[str]) -> list[str]:
+    """Why the strategies (`names`, or all if it is empty: one of them) do not take the value of an option."""
     if isinstance(value, float) and not math.isfinite(value):  # TOML allows inf and nan, the keys of cells do not
-        return [f"{name} must be finite, got {value!r}."]
-    for strategy in STRATEGIES:
-        if name in strategy_options(Spec(strategy)):
-            try:
-                build_strategy(Spec(strategy), **{name: value})
-            except DidactError as error:
-                return [str(error)]
-    return []
+        return [f"{option} must be finite, got {value!r}."]
+    strategies = [name for name in names or STRATEGIES if option in strategy_options(Spec(name))]
+    faults = []
+    for name in strategies:
+        try:
+            build_strategy(Spec(name), **{option: value})
+        except DidactError as error:
+            faults.append(str(error))
+    return faults[:1] if names or len(faults) == len(strategies) else []
 
 
 def _check_data(value: Any, _: Mapping[str, Any]) -> str:
@@ -146,7 +149,14 @@ def _check_precision(value: Any, fields: Mapping[str, Any]) -> str:
     learned = [name for name in fields.get("explainers", ()) if is_learner(name)]
     if learned and precision != SINGLE:
         raise OptionError(f"{', '.join(learned)} needs second derivatives, which require precision single.")
+    twice = [str(student) for student in fields.get("students", ()) if _is_second_order(student)]
+    if twice and precision != SINGLE:
+        raise OptionError(f"{', '.join(twice)} needs second derivatives, which require precision single.")
     return precision
+
+
+def _is_second_order(student: StudentSpec) -> bool:
+    return bool(STRATEGIES.load(student.strategy.name).needs_second_derivatives)
 
 
 def _check_base(value: Any, fields: Mapping[str, Any]) -> str:

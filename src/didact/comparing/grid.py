@@ -15,7 +15,7 @@ from didact.files.store import key_of
 from didact.models.student_init import StudentInit
 from didact.registry import Spec
 from didact.students import STRATEGIES
-from didact.students.build import StudentSpec, strategy_options
+from didact.students.build import StudentSpec, identifying_options
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class _Builder:
             **settings,
             "explanations": None if explanations is None else explanations.key,
             "strategy": strategy.name,
-            "options": strategy_options(strategy),
+            "options": identifying_options(strategy),
             "strategy_version": STRATEGIES.load(strategy.name).version,
             "trials": trials,
         }

@@ -101,7 +101,7 @@ def _try_learner(method: ComparedMethod, setup: Setup, rows: Sequence[Row], find
     skipped: set[tuple[str, str]] = set()
     for student in setup.students:
         options = strategy_options(student.strategy)
-        if student.strategy.name != "attention" or options["send"] != "whole":
+        if student.strategy.name != "attention" or options["send"] != "whole" or options["signed"] == "split":
             skipped |= {(other.label, str(student)) for other in setup.methods if other.learner == learner}
             findings.notes.append(
                 f"{learner.label} needs students with strategy attention(send=whole); left out for student {student}."

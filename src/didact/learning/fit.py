@@ -15,7 +15,7 @@ from didact.core.measure import measure
 from didact.core.model import Batch, Model, Outputs, Row, Trace
 from didact.core.precision import PRECISIONS, SINGLE, autocast, check_trainable, to_single
 from didact.core.seeds import numpy_generator, seed_from
-from didact.errors import OptionError, TrainingError
+from didact.errors import OptionError, TrainingError, UnsupportedError
 from didact.limits import MAX_BATCH_SIZE, MAX_EPOCHS, shown
 from didact.students.lesson import Lesson
 from didact.students.strategy import Strategy
@@ -172,6 +172,11 @@ def fit(
     if the loss or a weight becomes NaN or infinite.
     """
     check_trainable(training.precision, model.device)
+    if auxiliary is not None and training.precision != SINGLE and auxiliary.strategy.needs_second_derivatives:
+        raise UnsupportedError(
+            f"Strategy {type(auxiliary.strategy).__name__.lower()!r} needs second derivatives, for which "
+            f"{training.precision} is not precise enough. Leave precision out."
+        )
     steps = -(-len(train) // training.batch_size) * training.epochs
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     parameters += [] if auxiliary is None else list(auxiliary.strategy.parameters())
@@ -289,7 +294,7 @@ def _loss(
 ) -> Float[Tensor, ""]:
     batch = examples.batch.select(chosen).to(model.device)
     with autocast(batch.device, precision):
-        trace = model(batch, listen=() if auxiliary is None else auxiliary.strategy.listen)
+        trace = model(batch) if auxiliary is None else auxiliary.strategy.run(model, batch)
     trace = trace if precision == SINGLE else to_single(trace)
     losses = model.task.loss(trace.logits, goal_to_device(model, examples.goal[chosen]))
     return (losses if auxiliary is None else losses + auxiliary(trace, batch, chosen)).mean()

@@ -17,8 +17,10 @@ def check_strategy(strategy: Strategy, training: Training) -> Attention:
         raise UnsupportedError(
             f"SMaT needs second derivatives, for which {training.precision} is not precise enough. Leave precision out."
         )
-    if not isinstance(strategy, Attention) or strategy.send != "whole":
-        name = "'attention' (send=top)" if isinstance(strategy, Attention) else repr(type(strategy).__name__.lower())
+    if not isinstance(strategy, Attention) or strategy.send != "whole" or strategy.signed == "split":
+        name = repr(type(strategy).__name__.lower())
+        if isinstance(strategy, Attention):
+            name += " (send=top)" if strategy.send != "whole" else " (signed=split)"
         raise UnsupportedError(
             f"SMaT needs a strategy that uses the whole distribution of an explanation, and the strategy is {name}. "
             "Choose the strategy 'attention' (send=whole)."

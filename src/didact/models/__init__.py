@@ -8,8 +8,8 @@ Each is a `core.model.Model`: it encodes rows, embeds them, runs from the embedd
   calls instead of its own), `attention_recorder` (what a `Trace` keeps of attention), `hooks` (stop or change a forward
   pass), `pooling_position` (which positions the head reads), `selfcheck` with `probe_rows` (checks at load),
   `accelerate_hooks` (models on several devices).
-- Native: `native` (the base class), `transformer`, `bilstm`, `pool`, with `pooling`, `scalar_mix`, `frozen_words` (word
-  embeddings of a base model) and `tokenizer`.
+- Native: `native` (the base class), `transformer`, `bilstm`, `pool`, `cnn`, with `pooling`, `scalar_mix`,
+  `frozen_words` (word embeddings of a base model) and `tokenizer`.
 - Students: `student_init` (architecture and first weights), `base_weights` (of pretrained students).
 
 `MODELS` lists the native architectures by the name a model spec uses, `native(layers=2, width=64, heads=4)`.
@@ -41,6 +41,7 @@ MODELS: Registry[ModelEntry] = Registry(
             "didact.models.bilstm:BiLSTMAttention", _TEXT[:3], "BiLSTM, additive attention pooling"
         ),
         "pool": ModelEntry("didact.models.pool:PoolModel", _TEXT[:3], "bag of words, attention or mean pooling"),
+        "cnn": ModelEntry("didact.models.cnn:CNN", _TEXT[:3], "convolutions over words, max pooling (Kim 2014)"),
     },
     group="didact.models",
     reserved=("default", "human", "minilm", "same"),

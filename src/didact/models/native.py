@@ -20,6 +20,7 @@ from didact.models.tokenizer import READERS, PatchReader, PieceReader, Reader, r
 from didact.option_types import check_option_types
 
 UNIFORM: Final = "uniform"
+_LATER_OPTIONS: Final = (("attention", LEARNED), ("layers", 0))  # with their defaults; `layers` of a bag of words
 
 
 class NativeModel(Model):
@@ -46,8 +47,8 @@ class NativeModel(Model):
         self.task = task
         self.classes = None if classes is None else tuple(classes)
         self.reader = reader
-        # The default is left out, so that models saved before this option existed keep their fingerprint.
-        self.options = {name: value for name, value in options.items() if (name, value) != ("attention", LEARNED)}
+        # Later options are left out at their defaults, so that models saved before them keep their fingerprint.
+        self.options = {name: value for name, value in options.items() if (name, value) not in _LATER_OPTIONS}
         self.name = self.architecture
         self.outputs = task.width(self.classes)
 
@@ -207,8 +208,10 @@ def _check_option(architecture: str, name: str, value: object) -> None:
     elif name == "mix":
         is_valid, requirement = isinstance(value, bool), "true or false"
     elif name == "pool":
-        choices = ("attention", "mean") if architecture == "pool" else ("mean", "first")
+        choices = {"pool": ("attention", "mean"), "cnn": ("max", "mean")}.get(architecture, ("mean", "first"))
         is_valid, requirement = value in choices, " or ".join(map(repr, choices))
+    elif (architecture, name) == ("pool", "layers"):
+        is_valid, requirement = type(value) is int and value >= 0, "0 or more"
     elif name == "attention":
         is_valid, requirement = value in (LEARNED, UNIFORM), f"{LEARNED!r} or {UNIFORM!r}"
     elif name == "embeddings":

@@ -44,7 +44,7 @@ class PoolingModel(NativeModel):
         self.score = self._scorer(width) if self.attends else None
         # A regression of pairs also accepts single texts: the second vector is then zero.
         self.encodes_pairs = len(task.segments) == 2 and not task.is_per_token
-        self.head = nn.Linear(4 * width if self.encodes_pairs else width, self.outputs)
+        self.head = self._head(4 * width if self.encodes_pairs else width)
 
     @abstractmethod
     def _layers(self) -> nn.ModuleList: ...  # between embeddings and pooling; called once, by __init__
@@ -60,9 +60,17 @@ class PoolingModel(NativeModel):
         """The states that are pooled."""
         return states[-1]
 
+    def _pooled(self, states: TokenVectors, mask: TokenMask) -> Tensor:
+        """The state of one text in a model without attention."""
+        return mean_over(states, mask)
+
     def _scorer(self, width: int) -> nn.Module:
         half = max(1, width // 2)
         return nn.Sequential(nn.Linear(width, half), nn.Tanh(), nn.Linear(half, 1, bias=False))
+
+    def _head(self, width: int) -> nn.Module:
+        """From the pooled states, of this width together, to the logits."""
+        return nn.Linear(width, self.outputs)
 
     @property
     def attention(self) -> Collection[Attention]:
@@ -109,7 +117,7 @@ class PoolingModel(NativeModel):
             return self.task.token_logits(self.head(states), batch), {}
         attention: dict[str, object] = {}
         if self.score is None:
-            pooled = [mean_over(states, mask) for mask in sequence_masks]
+            pooled = [self._pooled(states, mask) for mask in sequence_masks]
         else:
             scores = self.score(states)[..., 0]
             if self.options.get("attention") == UNIFORM:

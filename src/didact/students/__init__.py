@@ -39,6 +39,10 @@ STRATEGIES: Registry[StrategyEntry] = Registry(
             "multitask:Multitask", "states", "also tags the units that the explanation marks",
             "Pruthi et al. 2022, section 3",
         ),
+        "gradient": _strategy_entry(
+            "gradient:Gradient", "nothing", "its gradient × input is drawn to the explanation, signs included",
+            "Parchami-Araghi et al. 2024 (e²KD)",
+        ),
         "alignment": _strategy_entry(
             "alignment:Alignment", "self-attention", "its attention goes from question phrases to passage phrases",
             "Pruthi et al. 2022, section 3",

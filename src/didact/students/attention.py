@@ -15,12 +15,13 @@ from didact.core.simplex import sparsemax
 from didact.core.trace import Trace, TraceField
 from didact.errors import OptionError
 from didact.results.explanations import Explanations
-from didact.students.lesson import Lesson, check_share, distribution_lesson, top_lesson
+from didact.students.lesson import Lesson, check_share, distribution_lesson, split_lesson, top_lesson
 from didact.students.strategy import Strategy
 
 Send = Literal["whole", "top"]
 Side = Literal["mix", "cls"]
 Direction = Literal["forward", "reverse"]
+SignedOption = Literal[Signed, "split"]
 # Log-probability of units that the student cannot attend to (masked, or with a probability that underflows to 0). It
 # keeps the loss finite, and is below all log-probabilities in single precision.
 _UNATTENDED = -100.0
@@ -36,6 +37,10 @@ class Attention(Strategy):
     dropout, averaged over heads (Pruthi et al. 2022, eq. 2). `send=whole` uses the whole distribution, which a
     `temperature` below 1 sharpens; `send=top` gives the top share `k` of the words equal weight, and the others
     `floor`. `signed` is how signed scores become a distribution: `absolute`, `positive` or `softmax`.
+
+    `signed=split` sends positive and negative scores as two distributions. Each has a learned mix of heads of its own,
+    and the two divergences are weighted by the share of the absolute scores that is positive or negative. It needs
+    `side=mix` and `send=whole`: there is only one attention from the pooling position, and marks have no signs.
     """
 
     version: ClassVar[int] = 3  # 3: no floor under the student's log-probabilities
@@ -53,7 +58,7 @@ class Attention(Strategy):
         floor: float = 1e-3,
     ) -> None:
         super().__init__()
-        allowed_values = {"send": (send, Send), "side": (side, Side), "signed": (signed, Signed)}
+        allowed_values = {"send": (send, Send), "side": (side, Side), "signed": (signed, SignedOption)}
         allowed_values["direction"] = (direction, Direction)
         for name, (value, choices) in allowed_values.items():
             if value not in get_args(choices):
@@ -63,6 +68,12 @@ class Attention(Strategy):
             raise OptionError(
                 "Strategy 'attention' needs beta and floor of 0 or more and a temperature above 0, got "
                 f"beta={beta}, temperature={temperature}, floor={floor}."
+            )
+        if signed == "split" and (side != "mix" or send != "whole"):
+            raise OptionError(
+                f"Strategy 'attention' with signed=split needs side=mix and send=whole, got side={side}, send={send}: "
+                "it pulls two mixes of heads towards two distributions. Choose the strategy 'gradient' or "
+                "'multitask(signs=true)'."
             )
         check_share("k", k)
         self.send, self.side, self.signed, self.direction = send, side, signed, direction
@@ -83,16 +94,27 @@ class Attention(Strategy):
             assert trace.mean is not None
             # Equal weights at first, as in SMaT.
             self.coefficients = nn.Parameter(trace.mean.new_zeros(trace.mean.shape[1] * trace.mean.shape[2]))
+        if self.signed == "split":
+            self.coefficients_against = nn.Parameter(torch.zeros_like(self.coefficients))
 
     def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         if self.send == "top":
             return top_lesson(explanations, batch, k=self.k, temperature=self.temperature, floor=self.floor)
+        if self.signed == "split":
+            return split_lesson(explanations, batch, temperature=self.temperature, floor=self.floor)
         signed: Signed = self.signed  # type: ignore[assignment]
         return distribution_lesson(explanations, batch, signed=signed, temperature=self.temperature, floor=self.floor)
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.mass is not None
-        return self.divergence(lesson.mass.to(trace.logits), self.student_log_probs(trace, batch), batch.units)
+        loss = self.divergence(lesson.mass.to(trace.logits), self.student_log_probs(trace, batch), batch.units)
+        if self.signed != "split":
+            return loss
+        assert lesson.mass_against is not None
+        assert lesson.share_against is not None
+        log_probs = self._mixed_log_probs(trace, batch, self.coefficients_against)
+        loss_against = self.divergence(lesson.mass_against.to(trace.logits), log_probs, batch.units)
+        return loss + lesson.share_against.to(loss) * (loss_against - loss)
 
     def divergence(
         self,
@@ -112,11 +134,15 @@ class Attention(Strategy):
     def student_log_probs(self, trace: Trace, batch: Batch) -> Float[Tensor, "batch token"]:
         """The log-probabilities of the student's attention over the units, minus infinity elsewhere."""
         if self.side == "mix":
-            assert trace.mean is not None
-            heads = trace.mean.flatten(1, 2)
-            logits = torch.einsum("h,bht->bt", sparsemax(self.coefficients), heads)
-        else:
-            assert trace.reading is not None
-            # The mean of the heads' probabilities up to a constant; logsumexp avoids underflow.
-            logits = trace.reading[:, -1].logsumexp(1)
+            return self._mixed_log_probs(trace, batch, self.coefficients)
+        assert trace.reading is not None
+        # The mean of the heads' probabilities up to a constant; logsumexp avoids underflow.
+        logits = trace.reading[:, -1].logsumexp(1)
+        return logits.masked_fill(~batch.units, -torch.inf).log_softmax(-1)
+
+    def _mixed_log_probs(
+        self, trace: Trace, batch: Batch, coefficients: Float[Tensor, " head"]
+    ) -> Float[Tensor, "batch token"]:
+        assert trace.mean is not None
+        logits = torch.einsum("h,bht->bt", sparsemax(coefficients), trace.mean.flatten(1, 2))
         return logits.masked_fill(~batch.units, -torch.inf).log_softmax(-1)

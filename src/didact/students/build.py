@@ -80,6 +80,17 @@ def strategy_options(spec: Spec) -> dict[str, Any]:
     return defaults | {name: as_option_type(value, defaults.get(name)) for name, value in spec.options.items()}
 
 
+def identifying_options(spec: Spec) -> dict[str, Any]:
+    """The options of a strategy that are part of keys: all but those added later that have their default."""
+    strategy_class = STRATEGIES.load(spec.name)
+    defaults = strategy_options(Spec(spec.name))
+    return {
+        name: value
+        for name, value in strategy_options(spec).items()
+        if name not in strategy_class.later_options or value != defaults[name]
+    }
+
+
 def as_option_type(value: Any, default: Any) -> Any:
     """An integer as a float if the default is a float: 1 and 1.0 are the same option and must have the same key."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)

@@ -17,10 +17,15 @@ from didact.students.lesson import Lesson, distribution_lesson
 class Strategy(nn.Module, ABC):
     """A loss in addition to that of the task. Its parameters are trained with the student's and discarded afterwards.
 
-    `version` is part of the key of a cell: increase it when the same options give other students.
+    `version` is part of the key of a cell: increase it when the same options give other students. Options that were
+    added later are listed in `later_options`: at their defaults they are not part of keys, so that old keys stay.
     """
 
     version: ClassVar[int] = 1
+    later_options: ClassVar[frozenset[str]] = frozenset()
+    needs_second_derivatives: ClassVar[bool] = (
+        False  # `forward` differentiates the student, which needs single precision
+    )
 
     @property
     def listen(self) -> Collection[TraceField]:
@@ -37,6 +42,11 @@ class Strategy(nn.Module, ABC):
 
         `batch` holds rows of the student. Called once, before training.
         """
+
+    def run(self, model: Model, batch: Batch) -> Trace:
+        """The student's pass in training, of which `forward` computes the loss. Records what `listen` names."""
+        trace: Trace = model(batch, listen=self.listen)
+        return trace
 
     def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         """Convert explanations to a lesson on the tokens of `batch`, which has the same rows in the same order.
