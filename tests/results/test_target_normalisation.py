@@ -6,8 +6,9 @@ import pytest
 from didact.core.padded import padded_units
 from didact.results.explanations import Explanations
 from didact.results.target_normalisation import ENTROPY_SHARE
-from didact.results.target_transform import UNMARKED, TargetTransform
+from didact.results.target_transform import TargetTransform
 from didact.results.temperature import apply_temperature, mean_entropy, row_entropies
+from didact.results.variants import UNMARKED
 
 ENTROPY = TargetTransform("entropy", ENTROPY_SHARE)
 RANKS = TargetTransform("ranks", ENTROPY_SHARE)

@@ -56,4 +56,5 @@ def _row(record: str, image: bytes | None, shape: Sequence[int] | None) -> Row:
     )
     pairs = None if alignments is None else tuple((Span(*first), Span(*second)) for first, second in alignments)
     answer = tuple(Span(*values) for values in label) if isinstance(label, list) else label
-    return Row(name, tuple(texts), pixels, answer, marked, pairs, tuple(weights[0]) if weights else None)
+    true_scores = tuple(weights[0]) if weights else None
+    return Row(name, tuple(texts), pixels, answer, marked, pairs, rationale_weights=true_scores)

@@ -70,6 +70,6 @@ class _Windows(nn.Module):
         channels = states.transpose(1, 2)
         outputs = []
         for convolution in self.convolutions:
-            (window,) = convolution.kernel_size
+            window: int = convolution.weight.shape[-1]  # type: ignore[index,assignment]
             outputs.append(convolution(pad(channels, ((window - 1) // 2, window // 2))))
         return torch.cat(outputs, 1).transpose(1, 2).relu()

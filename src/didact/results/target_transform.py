@@ -10,9 +10,8 @@ from didact.results.documents import Document
 from didact.results.explanations import Explanations
 from didact.results.ragged import row_of_units
 from didact.results.temperature import matching_temperatures, tempered
+from didact.results.variants import marks_as_magnitudes
 
-# Binary marks have no sizes that a temperature could change: they become 1 for marked units, and this for the others.
-UNMARKED: Final = 0.05
 # Scores within this share of each other have the same rank. Rounding must not decide ranks.
 _TIED: Final = 1e-6
 
@@ -36,11 +35,9 @@ class TargetTransform(Document):
         Other scores become distributions. A row whose scores are all equal becomes uniform. An entropy that tempering
         cannot reach, since too many units share the largest |score|, becomes the closest possible.
         """
-        scores = explanations.scores
-        if explanations.kind == "binary":
-            scores = np.where(scores != 0, 1.0, UNMARKED)
-        elif self.how == "temperature" and self.value == 1:
+        if explanations.kind != "binary" and self.how == "temperature" and self.value == 1:
             return explanations
+        scores = marks_as_magnitudes(explanations).scores  # marks have no sizes that a temperature could change
         shares = self._shares(scores, explanations.bounds)
         if explanations.kind == "signed":
             return explanations.derive(scores=np.where(scores < 0, -shares, shares))

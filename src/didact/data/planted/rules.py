@@ -65,7 +65,7 @@ class Rules(ABC, Generic[Inputs]):
         """A labelled row with the id `name`."""
         truth = self.read(inputs)
         texts, image = (inputs, None) if isinstance(inputs, tuple) else ((), inputs)
-        return Row(name, texts, image, truth.label, truth.rationale, truth.alignments, truth.weights)
+        return Row(name, texts, image, truth.label, truth.rationale, truth.alignments, rationale_weights=truth.weights)
 
     def oracle(self) -> Teacher:
         """The labelling function as a teacher. Inputs without a label get equal class probabilities."""
