@@ -281,6 +281,17 @@ class TestChosenMethods:
             assemble(CompareConfig.of({"model": "human", "data": "planted/sentiment"}), "human", data, [])
         assert "explainers: name at least one" in caught.value.faults[0]
 
+    def test_the_truth_is_a_control_where_it_is_known(self, school):
+        named = {"model": "m", "data": "planted/graded", "explainers": ["truth", "occlusion"]}
+        data = load_data(f"planted/graded({SIZES})")
+        found = assemble(CompareConfig.of(named), data.oracle(), data, [])
+        assert found.controls == ["none", "random", "trivial", "human", "truth"]
+        with pytest.raises(PlanError) as caught:
+            assemble(CompareConfig.of(named), *school(), [])
+        (fault,) = caught.value.faults
+        assert fault.startswith("explainers: truth: The true scores of 2 of 2 rows are unknown")
+        assert "'human'" in fault
+
     def test_sizes_are_what_there_is(self, school):
         found = assemble(CompareConfig.of({"model": "m", "data": "planted/sentiment"}), *school(), [])
         assert found.config.train_sizes == (30,)
