@@ -31,13 +31,11 @@ SETS = ("new", "edited", "flips", "stays")
 STUDENT = "same/attention"
 
 
-def contrasts_of(result: didact.Comparison, test_set: str, size: int) -> list[Contrast]:
-    """Planted truth against each rival on a test set."""
+def contrasts_of(result: didact.Comparison, test_set: str, size: int) -> list[Contrast | None]:
+    """Planted truth against each rival on a test set. None where the set is empty."""
     if test_set == "new":
         return [result.contrast(("human", STUDENT, size), (rival, STUDENT, size)) for rival in RIVALS]
-    contrasts = [result.edited.contrast("human", rival, (STUDENT, size), test_set) for rival in RIVALS]
-    assert all(contrast is not None for contrast in contrasts)
-    return contrasts
+    return [result.edited.contrast("human", rival, (STUDENT, size), test_set) for rival in RIVALS]
 
 
 def agreement_lines(result: didact.Comparison, size: int) -> list[list[str]]:
@@ -46,14 +44,15 @@ def agreement_lines(result: didact.Comparison, size: int) -> list[list[str]]:
     for name in ("human", *RIVALS):
         rows = [result.row(name, STUDENT, size)]
         rows += [result.edited.subset(test_set).find(name, (STUDENT, size)) for test_set in SETS[1:]]
-        lines.append([name, *(f"{100 * row.mean:.1f}" for row in rows)])
+        lines.append([name, *("–" if row is None else f"{100 * row.mean:.1f}" for row in rows)])
     return lines
 
 
 def contrast_lines(result: didact.Comparison, size: int) -> list[list[str]]:
     """Planted truth minus each rival in points, with the interval of its Holm step; ▲ where it wins, ▼ if it loses."""
-    columns = [claims(contrasts_of(result, test_set, size)) for test_set in SETS]
-    return [[rival, *map(written, row)] for rival, row in zip(RIVALS, zip(*columns, strict=True), strict=True)]
+    families = [contrasts_of(result, test_set, size) for test_set in SETS]
+    columns = [["–"] * len(RIVALS) if None in family else [*map(written, claims(family))] for family in families]
+    return [[rival, *row] for rival, row in zip(RIVALS, zip(*columns, strict=True), strict=True)]
 
 
 def written(claim) -> str:

@@ -9,7 +9,11 @@ import pytest
 
 import didact
 from didact.comparing import training
-from didact.comparing.cell import load_outputs
+from didact.comparing.assemble import assemble
+from didact.comparing.cell import load_outputs, run_cell
+from didact.comparing.config import CompareConfig
+from didact.comparing.costs import Costs, StudentCost
+from didact.comparing.forecast import Workload, stages
 from didact.comparing.run_inputs import read_rows
 from didact.data.subset import draw_subset
 from didact.errors import PlanError
@@ -158,6 +162,33 @@ class TestWhatIsShown:
             run.edited.subset("swaps")
 
 
+class TestFailuresAndForecast:
+    def test_a_failed_student_leaves_its_seed_out(self, compare, monkeypatch):
+        def broken(cell, run_inputs):
+            if cell.explainer == "gradient_norm" and cell.seed == 1:
+                raise ValueError("broken")
+            return run_cell(cell, run_inputs)
+
+        monkeypatch.setattr(training, "run_cell", broken)
+        result = compare(seeds=3, edited_rows=4, **BOTH)
+        column = ("same/attention", 12)
+        assert len(result.failed) == 1
+        assert result.edited.contrast("gradient_norm", "none", column, "stays").seeds == 2
+        assert result.edited.contrast("human", "none", column, "stays").seeds == 3
+
+    def test_the_forecast_counts_edited_rows(self):
+        config = {"explainers": ["random"], "students": ["same/attention"], "train_sizes": [12], "seeds": 2}
+        costs = Costs(1.0, {}, {"same/attention": StudentCost(0.0, 1.0)}, 0.0, 0.0)
+        found = []
+        for options in ({}, {"test_sets": ["new", "edited"], "edited_rows": 5}):
+            plan = CompareConfig(**config, **options)
+            setup = assemble(plan, taught("sentiment"), planted("sentiment"), probe=False)
+            labelling, *_, students, _report = stages(setup, costs, Workload.of(setup, workers=1, eval_rows=0))
+            found.append((labelling.count, students.seconds, students.count))
+        assert found[1][0] - found[0][0] == 2 * 5 * 2
+        assert found[1][1] - found[0][1] == pytest.approx(2 * 5 * found[0][2])
+
+
 class TestOwnData:
     def test_word_swaps_of_a_black_box_are_asked_once(self, compare, tmp_path):
         calls = []
@@ -196,10 +227,10 @@ class TestOwnData:
 class TestRefusals:
     def test_of_options(self):
         with pytest.raises(PlanError, match="test_sets: new rows are always tested. Name new or new,edited."):
-            didact.CompareConfig(test_sets=["edited"])
+            CompareConfig(test_sets=["edited"])
         with pytest.raises(PlanError, match="'editd'"):
-            didact.CompareConfig(test_sets=["new", "editd"])
-        assert didact.CompareConfig(test_sets=["edited", "new"]).test_sets == ("new", "edited")
+            CompareConfig(test_sets=["new", "editd"])
+        assert CompareConfig(test_sets=["edited", "new"]).test_sets == ("new", "edited")
 
     def test_all_at_once(self, compare):
         with pytest.raises(PlanError, match="edited_rows: applies to the test set 'edited' only"):

@@ -446,3 +446,15 @@ class TestMetrics:
         rows = table(said, title)
         assert [row[0] for row in rows[1:4]] == ["gradient_norm", "gradient_input", "random"]
         assert rows[-1][0].startswith("best head*")
+
+
+@pytest.mark.slow
+class TestEditedRows:
+    @pytest.mark.parametrize("data", ["planted/sentiment", "planted/inference"])
+    def test_tables(self, data):
+        printed = run("edited_rows", "--quick", "--data", data)
+        sets = ["new", "edited", "flips", "stays"]
+        for title, arms in (("Agreement with the teacher", 6), ("Planted truth minus", 5)):
+            head, *lines = table(printed, title)
+            assert head[1:] == sets
+            assert len(lines) == arms
