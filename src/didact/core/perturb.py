@@ -25,7 +25,7 @@ DEFAULT: Final = "mask"
 _FALLBACKS: Final = ("mask", "unk", "pad")  # replacement tokens, best first
 
 Masks = Bool[np.ndarray, "_ position"]
-Read = Callable[[Tensor, Int[Tensor, " question"]], Shaped[Tensor, "question *value"]]
+Read = Callable[[Tensor, Int[Tensor, " mask"]], Shaped[Tensor, "mask *value"]]
 
 
 def check_replace(replace: str) -> None:
@@ -79,7 +79,7 @@ class MaskedForward:
             for row_values, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)
         ]
 
-    def _run_model(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_model(self, row_of_mask: Int[np.ndarray, " mask"], present: Masks, read: Read) -> np.ndarray:
         model, batch = require_model(self.teacher, "perturbation"), self.batch
         rows, is_present = torch.from_numpy(row_of_mask).to(batch.device), torch.from_numpy(present).to(batch.device)
         lengths = batch.lengths[rows]
@@ -112,7 +112,7 @@ class MaskedForward:
         replaced = model.embed(changed(batch, tokens=torch.where(batch.units, self._token, batch.tokens)))
         return torch.where(is_present[..., None], embeddings, replaced), batch
 
-    def _run_predictor(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_predictor(self, row_of_mask: Int[np.ndarray, " mask"], present: Masks, read: Read) -> np.ndarray:
         teacher, rows = self.teacher, self.batch.rows
         assert rows is not None
         perturbed_rows = []

@@ -41,18 +41,18 @@ class TeacherAnswers:
     """
 
     full: Float[np.ndarray, " output"]
-    masked: Float[np.ndarray, "question output"]
+    masked: Float[np.ndarray, "mask output"]
     label: int | None
     units: int
 
     @property
-    def falls(self) -> Float[np.ndarray, " question"]:
+    def falls(self) -> Float[np.ndarray, " mask"]:
         """The decrease of the probability against the whole row; for regression the absolute change of the score."""
         if self.label is None:
             return np.abs(self.full[0] - self.masked[:, 0])
         return self.full[self.label] - self.masked[:, self.label]
 
     @property
-    def flips(self) -> Bool[np.ndarray, " question"]:
+    def flips(self) -> Bool[np.ndarray, " mask"]:
         """Whether the predicted class differs from that of the whole row."""
         return self.masked.argmax(1) != self.full.argmax()
