@@ -17,6 +17,7 @@ from didact.metrics.faithfulness import faithfulness
 from didact.metrics.probe import Probe, covering_units
 from didact.metrics.ranked import Ranked, TeacherAnswers
 from didact.results.row_explanation import top_count
+from references.removal import symmetric_relevance_gain
 
 ALL = {
     "sufficiency": module.Sufficiency(k=0.3),
@@ -29,6 +30,7 @@ ALL = {
     "prediction_agreement": module.PredictionAgreement(),
     "deletion_auc": module.DeletionArea(steps=4),
     "insertion_auc": module.InsertionArea(steps=4),
+    "srg": module.SymmetricRelevanceGain(steps=4),
     "flip_fraction": module.FlipFraction(),
 }
 
@@ -66,6 +68,8 @@ def by_hand(name, scores, chance):
         return odds(full[label]) - odds(gone(chosen)[label]) if chosen else math.nan
     if name == "prediction_agreement":
         return float(np.argmax(chance(first(0.3))) == label)
+    if name == "srg":
+        return symmetric_relevance_gain(scores, lambda present: chance(present)[label], steps=4)
     if name == "flip_fraction":
         for count in sorted({math.ceil(step / 20 * len(units) - 1e-9) for step in range(1, 21)}):
             if np.argmax(gone(ranked[:count])) != label:

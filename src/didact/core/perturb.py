@@ -90,7 +90,7 @@ class MaskedForward:
             for bucket in length_buckets(lengths, self.batch_size):
                 bucket_rows = rows[bucket]
                 inputs_batch = batch.select(bucket_rows).to(model.device)
-                inputs, inputs_batch = self._inputs(
+                inputs, inputs_batch = self.inputs(
                     model, inputs_batch, is_present[bucket, : inputs_batch.tokens.shape[1]].to(inputs_batch.device)
                 )
                 bucket_values = read(model.run(inputs, inputs_batch).logits, bucket_rows).cpu().double().numpy()
@@ -99,10 +99,10 @@ class MaskedForward:
         assert values is not None
         return values
 
-    def _inputs(
+    def inputs(
         self, model: Model, batch: Batch, is_present: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch left dim"], Batch]:
-        """The embeddings of perturbed rows, and their batch."""
+        """The embeddings of perturbed rows, and their batch. Gradients reach the model."""
         if self.replace == "delete":
             batch = _keep_positions(batch, is_present)
             return model.embed(batch), batch

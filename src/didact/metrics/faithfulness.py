@@ -191,6 +191,29 @@ class InsertionArea(DeletionArea):
         return float(np.trapezoid(probabilities, self.counts(answers.units) / answers.units))
 
 
+class SymmetricRelevanceGain(DeletionArea):
+    """Area under the probability with the lowest units removed first, minus that with the highest removed first.
+
+    Blücher et al. 2024 (arXiv 2401.06654): SRG = LIF − MIF, two curves over one ranking, its reverse being the second.
+    The area of a random order cancels, so a random ranking has 0 on average for any teacher and any replacement, and
+    the reversed ranking has the negative. Both curves use the same shares of the units; if every unit is a point of the
+    curves, the value is `insertion_auc` − `deletion_auc`.
+
+    Differences from the paper: units are tokens, words or patches, not superpixels; p is the probability of the
+    explained class, which is the predicted one unless the user names another; scores are ranked as in all metrics here.
+    """
+
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
+        removed = self.counts(len(row))[1:]
+        return np.concatenate([~row.top(removed), row.top(len(row) - removed)])
+
+    def value(self, answers: TeacherAnswers) -> float:
+        assert answers.label is not None
+        highest_first, lowest_first = np.split(answers.masked[:, answers.label], 2)
+        gaps = np.concatenate([[0.0], lowest_first - highest_first])  # with nothing removed, the curves meet
+        return float(np.trapezoid(gaps, self.counts(answers.units) / answers.units))
+
+
 class FlipFraction(DeletionArea):
     """The share of units to remove, highest first, until the predicted class changes; 1 if it never does."""
 
