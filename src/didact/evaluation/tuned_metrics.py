@@ -88,7 +88,7 @@ def scores_on_tuned_copy(
         values = faithfulness(metrics, [_with_targets(m, predictions) for m in methods], copy_probe, done=bar.advance)
     percent = f"{tuning.beta:.0%}".replace("%", " %")
     how = f"at most {percent} of the units are {probe.masked.description}, read by a tuned copy of the teacher"
-    return TunedScores(values, how, _note(tuning, len(rows), percent, _kept_shares(probe, copy_probe, labels, tuning)))
+    return TunedScores(values, how, _note(tuning, len(rows), percent, _agreement(probe, copy_probe, labels, tuning)))
 
 
 def by_tuning(metrics: Mapping[str, FFidelity]) -> dict[MaskTuning, dict[str, FFidelity]]:
@@ -105,7 +105,7 @@ def _with_targets(explanations: Explanations, predictions: Sequence[str]) -> Exp
     return replace(explanations, targets=targets)
 
 
-def _kept_shares(
+def _agreement(
     probe: Probe, copy_probe: Probe, labels: Int[np.ndarray, " row"], tuning: MaskTuning
 ) -> tuple[float, float, float]:
     """The shares of rows with the teacher's class: whole rows by the copy, randomly masked rows by copy and teacher."""
@@ -118,8 +118,8 @@ def _kept_shares(
     return whole, by_copy, by_teacher
 
 
-def _note(tuning: MaskTuning, rows: int, percent: str, kept: tuple[float, float, float]) -> str:
-    whole, by_copy, by_teacher = (f"{100 * share:.1f} %" for share in kept)
+def _note(tuning: MaskTuning, rows: int, percent: str, agreement: tuple[float, float, float]) -> str:
+    whole, by_copy, by_teacher = (f"{100 * share:.1f} %" for share in agreement)
     epochs = f"{tuning.epochs} {'epoch' if tuning.epochs == 1 else 'epochs'}"
     return (
         f"f_fidelity: a copy of the teacher was tuned for {epochs} on {rows:,} rows that are not explained, without up "
