@@ -37,7 +37,7 @@ class Bench:
         self.model = build_model("minilm", data, max_length=512, truncate=True).eval()
         self.rows: list[Row] = list(data["test"].rows[:ROWS])
         self.metrics: list[Faithfulness] = [
-            entry.load()() for entry in METRICS.values() if entry.measures == "faithfulness"
+            entry.load()() for entry in METRICS.values() if entry.measures == "faithfulness" and entry.is_default
         ]
 
     def turn(self, rows: list[Row], remove: str) -> tuple[float, float, int]:

@@ -57,7 +57,7 @@ class Judge:
             present = np.zeros((1, len(units)), dtype=bool)
             present[0, units] = marks
             questions.append(present)
-        return np.concatenate(self.probe.ask(questions))
+        return np.concatenate(self.probe.predict_masked(questions))
 
 
 def selected(maps: Sequence[Explanations], row: int, side: str) -> list[Marks] | None:

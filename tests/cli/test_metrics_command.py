@@ -38,7 +38,10 @@ def run(*arguments):
 def test_lists_them():
     assert "comprehensiveness" in run().stdout
     rows = json.loads(run("--json").stdout)["rows"]
-    assert {"name", "measures", "bounds", "better", "needs", "paper", "summary"} == set(rows[0])
+    assert {"name", "measures", "bounds", "better", "needs", "paper", "summary", "default"} == set(rows[0])
+    only_by_name = [row["name"] for row in rows if not row["default"]]
+    assert only_by_name == ["f_fidelity", "f_fidelity_plus", "f_fidelity_minus"]
+    assert "Computed only if they are named: f_fidelity," in run().stdout
     assert next(row for row in rows if row["name"] == "log_odds_top")["bounds"] == [None, None]
 
 

@@ -209,7 +209,7 @@ class TestMaskedForward:
             units = batch.units[row].nonzero()[:, 0].tolist()
             masks = np.ones((len(units), batch.units.shape[1]), dtype=bool)
             masks[np.arange(len(units)), units] = False
-            drops = full[row, 0] - probe.ask([masks], rows=[row])[0][:, 0]
+            drops = full[row, 0] - probe.predict_masked([masks], rows=[row])[0][:, 0]
             np.testing.assert_allclose(found[row, units].numpy(), drops, atol=1e-9)
 
     def test_the_old_name_of_the_option_is_understood(self, caplog):

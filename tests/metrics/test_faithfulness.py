@@ -17,6 +17,7 @@ from didact.metrics.faithfulness import faithfulness
 from didact.metrics.probe import Probe, covering_units
 from didact.metrics.ranked import Ranked, TeacherAnswers
 from didact.results.row_explanation import top_count
+from references.removal import symmetric_relevance_gain
 
 ALL = {
     "sufficiency": module.Sufficiency(k=0.3),
@@ -29,6 +30,7 @@ ALL = {
     "prediction_agreement": module.PredictionAgreement(),
     "deletion_auc": module.DeletionArea(steps=4),
     "insertion_auc": module.InsertionArea(steps=4),
+    "srg": module.SymmetricRelevanceGain(steps=4),
     "flip_fraction": module.FlipFraction(),
 }
 
@@ -66,6 +68,8 @@ def by_hand(name, scores, chance):
         return odds(full[label]) - odds(gone(chosen)[label]) if chosen else math.nan
     if name == "prediction_agreement":
         return float(np.argmax(chance(first(0.3))) == label)
+    if name == "srg":
+        return symmetric_relevance_gain(scores, lambda present: chance(present)[label], steps=4)
     if name == "flip_fraction":
         for count in sorted({math.ceil(step / 20 * len(units) - 1e-9) for step in range(1, 21)}):
             if np.argmax(gone(ranked[:count])) != label:
@@ -143,7 +147,7 @@ def test_a_model_without_special_tokens_can_lose_everything():
     reader = replace(teacher.reader, special=False)
     bare = type(teacher)(teacher.task, teacher.classes, reader, **teacher.options).eval()
     rows = teachers.examples("classification")
-    found = Probe(bare, rows, replace="delete").ask(
+    found = Probe(bare, rows, replace="delete").predict_masked(
         [np.zeros((1, width), dtype=bool) for width in [_width(bare, rows)] * 3]
     )
     assert np.isfinite(np.concatenate(found)).all()
@@ -204,7 +208,7 @@ def test_scores_are_moved_by_the_largest_whatever_their_sign():
     for index in range(len(rows)):
         kept = np.ones((1, probe.masked.units.shape[1]), dtype=bool)
         kept[0, np.flatnonzero(probe.masked.units[index])[1]] = False
-        moved = probe.full()[index, 0] - probe.ask([kept], rows=[index])[0][0, 0]
+        moved = probe.full()[index, 0] - probe.predict_masked([kept], rows=[index])[0][0, 0]
         assert found[index] == pytest.approx(abs(moved))
 
 
@@ -362,7 +366,7 @@ def test_progress_is_seen_between_few_questions(monkeypatch):
     metrics = [ALL["comprehensiveness"], ALL["deletion_auc"]]
     whole_seen, seen = [], []
     whole = faithfulness(metrics, [maps], Probe(model, rows), done=whole_seen.append)
-    monkeypatch.setattr(module, "QUESTIONS", 1)
+    monkeypatch.setattr(module, "MAX_MASKED_ROWS", 1)
     single = faithfulness(metrics, [maps], Probe(model, rows), done=seen.append)
     assert (whole_seen, seen) == ([3], [1, 1, 1])
     np.testing.assert_allclose(single, whole, rtol=1e-9)

@@ -26,7 +26,7 @@ def undecided(kind, task):
     model = copy.deepcopy(teacher(kind, task))
     rows = examples(task)
     bare = Probe(model, rows)
-    answers = bare.ask([np.zeros((1, bare.masked.units.shape[1]), dtype=bool)] * len(rows))
+    answers = bare.predict_masked([np.zeros((1, bare.masked.units.shape[1]), dtype=bool)] * len(rows))
     (bias,) = [one for name, one in model.named_parameters() if name.endswith("bias") and one.shape == (3,)]
     with torch.no_grad():
         bias -= torch.from_numpy(np.log(np.concatenate(answers)).mean(0))

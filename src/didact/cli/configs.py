@@ -97,7 +97,7 @@ class MetricsConfig(DataOptions, ModelOptions):
     split: Annotated[Name | None, Option(Group.DATA, "SPLIT")] = None
     """Split of the data, if ids occur in several splits."""
     metrics: Annotated[Names, Option(Group.METHOD, "NAMES", split_list)] = ()
-    """Comma-separated names (default: all that apply)."""
+    """Comma-separated names (default: all cheap ones that apply)."""
     replace: Annotated[Name | None, Option(Group.METHOD, "HOW")] = None
     """Replace units by mask (default), delete, pad or zero."""
     preset: Annotated[Name | None, Option(Group.METHOD, "NAME")] = None

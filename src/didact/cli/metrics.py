@@ -57,7 +57,7 @@ def _list(as_json: bool) -> None:
         rows = [
             {
                 "name": name, "measures": entry.measures, "bounds": list(entry.bounds), "better": entry.better,
-                "needs": list(entry.needs), "paper": entry.paper, "summary": entry.summary,
+                "needs": list(entry.needs), "paper": entry.paper, "summary": entry.summary, "default": entry.is_default,
             }
             for name, entry in METRICS.items()
         ]  # fmt: skip
@@ -67,6 +67,8 @@ def _list(as_json: bool) -> None:
     print_table(
         columns, [(n, e.measures, e.better, ", ".join(e.needs), e.summary, e.paper) for n, e in METRICS.items()]
     )
+    only_by_name = [name for name, entry in METRICS.items() if not entry.is_default]
+    typer.echo(f"Computed only if they are named: {', '.join(only_by_name)}.")
     typer.echo("Options go in brackets: didact metrics a.parquet --metrics 'comprehensiveness(k=0.2),roc_auc'.")
 
 

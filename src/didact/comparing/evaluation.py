@@ -227,9 +227,9 @@ def _sample_rows(setup: Setup, count: int) -> list[Row]:
 
 
 def versions() -> dict[str, object]:
-    """The versions of all metrics and measures, part of the key of the stored scores."""
+    """The versions of all metrics and measures that are computed, part of the key of the stored scores."""
     measures = {name: AGREEMENT[parse_spec(name).name].version for name in _AGREEMENT_MEASURES}
-    metrics: dict[str, object] = {name: METRICS[name].version for name in METRICS}
+    metrics: dict[str, object] = {name: entry.version for name, entry in METRICS.items() if entry.is_default}
     metrics |= {name: local.code for name, local in METRICS.local.items()}
     return {"version": VERSION, "metrics": metrics, "agreement": measures}
 

@@ -25,7 +25,7 @@ DEFAULT: Final = "mask"
 _FALLBACKS: Final = ("mask", "unk", "pad")  # replacement tokens, best first
 
 Masks = Bool[np.ndarray, "_ position"]
-Read = Callable[[Tensor, Int[Tensor, " question"]], Shaped[Tensor, "question *value"]]
+Read = Callable[[Tensor, Int[Tensor, " mask"]], Shaped[Tensor, "mask *value"]]
 
 
 def check_replace(replace: str) -> None:
@@ -79,7 +79,7 @@ class MaskedForward:
             for row_values, order in zip(np.split(values, np.cumsum(counts)[:-1]), inverse, strict=True)
         ]
 
-    def _run_model(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_model(self, row_of_mask: Int[np.ndarray, " mask"], present: Masks, read: Read) -> np.ndarray:
         model, batch = require_model(self.teacher, "perturbation"), self.batch
         rows, is_present = torch.from_numpy(row_of_mask).to(batch.device), torch.from_numpy(present).to(batch.device)
         lengths = batch.lengths[rows]
@@ -90,7 +90,7 @@ class MaskedForward:
             for bucket in length_buckets(lengths, self.batch_size):
                 bucket_rows = rows[bucket]
                 inputs_batch = batch.select(bucket_rows).to(model.device)
-                inputs, inputs_batch = self._inputs(
+                inputs, inputs_batch = self.inputs(
                     model, inputs_batch, is_present[bucket, : inputs_batch.tokens.shape[1]].to(inputs_batch.device)
                 )
                 bucket_values = read(model.run(inputs, inputs_batch).logits, bucket_rows).cpu().double().numpy()
@@ -99,10 +99,10 @@ class MaskedForward:
         assert values is not None
         return values
 
-    def _inputs(
+    def inputs(
         self, model: Model, batch: Batch, is_present: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch left dim"], Batch]:
-        """The embeddings of perturbed rows, and their batch."""
+        """The embeddings of perturbed rows, and their batch. Gradients reach the model."""
         if self.replace == "delete":
             batch = _keep_positions(batch, is_present)
             return model.embed(batch), batch
@@ -112,7 +112,7 @@ class MaskedForward:
         replaced = model.embed(changed(batch, tokens=torch.where(batch.units, self._token, batch.tokens)))
         return torch.where(is_present[..., None], embeddings, replaced), batch
 
-    def _run_predictor(self, row_of_mask: Int[np.ndarray, " question"], present: Masks, read: Read) -> np.ndarray:
+    def _run_predictor(self, row_of_mask: Int[np.ndarray, " mask"], present: Masks, read: Read) -> np.ndarray:
         teacher, rows = self.teacher, self.batch.rows
         assert rows is not None
         perturbed_rows = []

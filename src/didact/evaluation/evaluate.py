@@ -40,7 +40,8 @@ def evaluate(explanations: Any, teacher: Any = None, data: Any = None, **options
         data: A data set, its name, or rows. Plausibility needs their rationales.
         **options: `metrics` are names with options (`"comprehensiveness(k=0.2)"`; `didact metrics` prints all) or
             callables `(explained, row) -> number` with an attribute `better` (higher or lower); by default, all that
-            can be computed. `replace` says what stands in the place of a removed unit: mask, delete, pad or zero.
+            can be computed except `f_fidelity`, which tunes a copy of the teacher on rows of `data` that are not
+            explained. `replace` says what stands in the place of a removed unit: mask, delete, pad or zero.
             `preset` is eraser or l2e. `level="word"` joins pieces first. `encoder` says which rows are similar: a
             model, or minilm (default: the teacher). `control=False` leaves out the random explanation, and `seed` draws
             it. `batch_size` perturbed rows pass through the model at once. `classes` holds the data's class names in

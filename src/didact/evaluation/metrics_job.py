@@ -20,7 +20,9 @@ from didact.core.words import marked_words
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import OptionError
+from didact.evaluation.tuned_metrics import by_tuning, scores_on_tuned_copy, tuning_obstacle
 from didact.metrics import METRICS, MetricEntry
+from didact.metrics.f_fidelity import FFidelity
 from didact.metrics.faithfulness import Faithfulness, check_targets, faithfulness, position_units
 from didact.metrics.plausibility import IouF1, Marks, Plausibility, marks_in
 from didact.metrics.probe import Probe
@@ -55,9 +57,11 @@ class MetricsJob:
         return next(iter(self.explanations.values()))
 
     def applicable_metrics(self) -> dict[str, object]:
-        """Every metric whose needs are met."""
+        """Every metric whose needs are met, without those that are computed only if they are named."""
         metrics = {}
         for name, entry in METRICS.items():
+            if not entry.is_default:
+                continue
             metric = METRICS.build(name, {})
             if self.find_obstacle(entry.needs, metric) is None:
                 metrics[name] = metric
@@ -90,7 +94,10 @@ class MetricsJob:
             return "needs an encoder to find similar rows (--encoder minilm), or a model (--model)"
         if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
             fault = obstacle(self.teacher, "classes")
-            return None if fault is None else f"needs classes, but {fault}"
+            if fault is not None:
+                return f"needs classes, but {fault}"
+        if isinstance(metric, FFidelity) and self.teacher is not None:
+            return tuning_obstacle(self.teacher, self.data, self.rows)
         return None
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
@@ -185,10 +192,19 @@ class MetricsJob:
             return
         assert self.teacher is not None
         probe = Probe(self.teacher, self.rows, replace=self.replace, batch_size=self.batch_size)
-        with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
-            values = faithfulness(list(metrics.values()), list(self.explanations.values()), probe, done=bar.advance)
-        for name, value in zip(metrics, values, strict=True):
-            values_of[name], descriptions[name] = value, f"units are {probe.masked.description}"
+        tuned = {name: metric for name, metric in metrics.items() if isinstance(metric, FFidelity)}
+        plain = {name: metric for name, metric in metrics.items() if name not in tuned}
+        methods = list(self.explanations.values())
+        if plain:
+            with Progress("scoring faithfulness", total=len(self.rows), shown=progress) as bar:
+                values = faithfulness(list(plain.values()), methods, probe, done=bar.advance)
+            for name, value in zip(plain, values, strict=True):
+                values_of[name], descriptions[name] = value, f"units are {probe.masked.description}"
+        for group in by_tuning(tuned).values():
+            scores = scores_on_tuned_copy(list(group.values()), methods, probe, self.data, progress=progress)
+            values_of |= dict(zip(group, scores.values, strict=True))
+            descriptions |= dict.fromkeys(group, scores.how)
+            self.notes.append(scores.note)
         if "no mask token" in probe.masked.description:
             self.notes.append(f"Removed units are {probe.masked.description}.")
         self.notes += self._probe_notes(probe)

@@ -1,9 +1,9 @@
 """Metrics of explanations: one number per row, NaN where undefined.
 
 `METRICS` lists them with bounds, direction, needs and paper, and imports a metric on first use. `faithfulness`,
-`plausibility`, `truth` and `stability` compute them; `ranked` and `probe` have the ranked units and the teacher's
-answers for `faithfulness`. `agreement` and `prediction` compare two methods on the same rows; `same_units` checks
-these rows.
+`f_fidelity`, `plausibility`, `truth` and `stability` compute them; `ranked` and `probe` have the ranked units and the
+teacher's answers for faithfulness. `agreement` and `prediction` compare two methods on the same rows; `same_units`
+checks these rows.
 
 To add a metric, write a class in one of these modules, an entry in `METRICS`, a line in docs/metrics.md and a test in
 tests/metrics. Other packages add metrics through the entry point group `didact.metrics`.
@@ -22,6 +22,7 @@ Property = Literal["faithfulness", "plausibility", "stability"]
 class MetricEntry(Entry):
     """What a reader needs to interpret a metric. `needs` is what it uses besides the explanations.
 
+    `is_default` is false for a metric that is computed only if it is named, because it costs much more than the others.
     `version` is part of the key of stored values: increase it when the same options give other values.
     """
 
@@ -32,6 +33,7 @@ class MetricEntry(Entry):
     paper: str
     summary: str
     version: int = 1
+    is_default: bool = True
 
 
 _INF: Final = float("inf")
@@ -45,6 +47,13 @@ def _faithful(name: str, bounds: tuple[float, float], better: Better, paper: str
     return MetricEntry(
         f"didact.metrics.faithfulness:{name}", "faithfulness", bounds, better, ("teacher",), paper, summary
     )
+
+
+def _f_fidelity(name: str, better: Better, summary: str) -> MetricEntry:
+    return MetricEntry(
+        f"didact.metrics.f_fidelity:{name}", "faithfulness", (-1, 1), better, ("teacher", "gradients", "other rows"),
+        "Zheng et al. 2025", summary, is_default=False,
+    )  # fmt: skip
 
 
 def _plausible(name: str, paper: str, summary: str) -> MetricEntry:
@@ -91,8 +100,22 @@ METRICS: Final[Registry[MetricEntry]] = Registry(
         "insertion_auc": _faithful(
             "InsertionArea", (0, 1), "higher", "Petsiuk et al. 2018", "Mean probability while units are put back."
         ),
+        "srg": _faithful(
+            "SymmetricRelevanceGain",
+            (-1, 1),
+            "higher",
+            "Blücher et al. 2024",
+            "Area when the lowest units go first, minus area when the highest do.",
+        ),
         "flip_fraction": _faithful(
             "FlipFraction", (0, 1), "lower", "Serrano and Smith 2019", "Share of units to remove to flip the answer."
+        ),
+        "f_fidelity": _f_fidelity("FFidelity", "higher", "f_fidelity_plus minus f_fidelity_minus."),
+        "f_fidelity_plus": _f_fidelity(
+            "FFidelityPlus", "higher", "Fall of a mask-tuned copy's probability without some of the top units."
+        ),
+        "f_fidelity_minus": _f_fidelity(
+            "FFidelityMinus", "lower", "Fall of a mask-tuned copy's probability without some of the lowest units."
         ),
         "roc_auc": _plausible("RocAuc", _SMAT, "Chance that a marked word scores above an unmarked one."),
         "average_precision": _plausible(

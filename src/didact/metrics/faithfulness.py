@@ -24,7 +24,7 @@ from didact.results.row_explanation import RowExplanation, top_count
 
 CLIP: Final = 1e-7  # of probabilities, so that log-odds are finite
 BINS: Final = (0.01, 0.05, 0.1, 0.2, 0.5)
-QUESTIONS: Final = 2048  # masked rows per call of the teacher; progress is reported between calls
+MAX_MASKED_ROWS: Final = 2048  # masked rows per call of the teacher; progress is reported between calls
 MARKS: Final = 20_000_000  # bytes of masks in memory
 
 
@@ -37,7 +37,7 @@ class Faithfulness(ABC):
     needs_classes = False
 
     @abstractmethod
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         """For each masked version, the units that stay; None if the metric is undefined for the row."""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Sufficiency(Faithfulness):
         top_count(k, 1)
         self.k = k
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return row.top([top_count(self.k, len(row))])
 
     def value(self, answers: TeacherAnswers) -> float:
@@ -61,7 +61,7 @@ class Sufficiency(Faithfulness):
 class Comprehensiveness(Sufficiency):
     """f(x) − f(x∖e): the decrease of the probability without the top `k` units."""
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return ~row.top([top_count(self.k, len(row))])
 
 
@@ -75,7 +75,7 @@ class AopcSufficiency(Faithfulness):
             top_count(share, 1)
         self.bins = tuple(bins)
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return row.top([top_count(share, len(row)) for share in self.bins])
 
     def value(self, answers: TeacherAnswers) -> float:
@@ -85,7 +85,7 @@ class AopcSufficiency(Faithfulness):
 class AopcComprehensiveness(AopcSufficiency):
     """The mean of comprehensiveness over shares of units (`bins`)."""
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return ~row.top([top_count(share, len(row)) for share in self.bins])
 
 
@@ -99,7 +99,7 @@ class LogOddsTop(Faithfulness):
         top_count(k, 1)
         self.k = k
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         if self.needs_sign and not row.is_signed:
             return None
         sizes = self.sizes(row.scores)
@@ -146,7 +146,7 @@ class PredictionAgreement(Faithfulness):
         top_count(k, 1)
         self.k = k
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return row.top([top_count(self.k, len(row))])
 
     def value(self, answers: TeacherAnswers) -> float:
@@ -166,7 +166,7 @@ class DeletionArea(Faithfulness):
             raise OptionError(f"Option 'steps' (how often units are removed) must be at least 1, got {steps}.")
         self.steps = steps
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return ~row.top(self.counts(len(row))[1:])
 
     def value(self, answers: TeacherAnswers) -> float:
@@ -182,13 +182,36 @@ class DeletionArea(Faithfulness):
 class InsertionArea(DeletionArea):
     """Area under the probability of the explained class as units are inserted, highest first (Petsiuk et al. 2018)."""
 
-    def masks(self, row: Ranked) -> Bool[np.ndarray, "question unit"] | None:
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
         return row.top(self.counts(len(row))[:-1])
 
     def value(self, answers: TeacherAnswers) -> float:
         assert answers.label is not None
         probabilities = np.concatenate([answers.masked[:, answers.label], [answers.full[answers.label]]])
         return float(np.trapezoid(probabilities, self.counts(answers.units) / answers.units))
+
+
+class SymmetricRelevanceGain(DeletionArea):
+    """Area under the probability with the lowest units removed first, minus that with the highest removed first.
+
+    Blücher et al. 2024 (arXiv 2401.06654): SRG = LIF − MIF, two curves over one ranking, its reverse being the second.
+    The area of a random order cancels, so a random ranking has 0 on average for any teacher and any replacement, and
+    the reversed ranking has the negative. Both curves use the same shares of the units; if every unit is a point of the
+    curves, the value is `insertion_auc` − `deletion_auc`.
+
+    Differences from the paper: units are tokens, words or patches, not superpixels; p is the probability of the
+    explained class, which is the predicted one unless the user names another; scores are ranked as in all metrics here.
+    """
+
+    def masks(self, row: Ranked) -> Bool[np.ndarray, "mask unit"] | None:
+        removed = self.counts(len(row))[1:]
+        return np.concatenate([~row.top(removed), row.top(len(row) - removed)])
+
+    def value(self, answers: TeacherAnswers) -> float:
+        assert answers.label is not None
+        highest_first, lowest_first = np.split(answers.masked[:, answers.label], 2)
+        gaps = np.concatenate([[0.0], lowest_first - highest_first])  # with nothing removed, the curves meet
+        return float(np.trapezoid(gaps, self.counts(answers.units) / answers.units))
 
 
 class FlipFraction(DeletionArea):
@@ -226,10 +249,10 @@ def faithfulness(
     values = np.full((len(metrics), len(methods), len(probe.rows)), np.nan)
     row = 0
     while row < len(probe.rows):
-        questions: dict[int, np.ndarray] = {}
+        masks_by_row: dict[int, np.ndarray] = {}
         slices: dict[tuple[int, int, int], slice] = {}
         first = row
-        while row < len(probe.rows) and _is_below_limits(questions):
+        while row < len(probe.rows) and _is_below_limits(masks_by_row):
             row_masks: list[np.ndarray] = []
             count = 0
             for method_index, explanations in enumerate(methods):
@@ -246,21 +269,22 @@ def faithfulness(
                     slices[metric_index, method_index, row] = slice(count, count + len(unit_masks))
                     count += len(unit_masks)
             if row_masks:
-                questions[row] = np.concatenate(row_masks)
+                masks_by_row[row] = np.concatenate(row_masks)
             row += 1
-        answers = dict(zip(questions, probe.ask(list(questions.values()), rows=list(questions)), strict=True))
-        for (metric_index, method_index, asked_row), positions in slices.items():
-            label = label_of(methods[method_index], asked_row, teacher, full[asked_row])
+        masked_answers = probe.predict_masked(list(masks_by_row.values()), rows=list(masks_by_row))
+        answers = dict(zip(masks_by_row, masked_answers, strict=True))
+        for (metric_index, method_index, row_index), positions in slices.items():
+            label = label_of(methods[method_index], row_index, teacher, full[row_index])
             teacher_answers = TeacherAnswers(
-                full[asked_row], answers[asked_row][positions], label, len(methods[method_index][asked_row])
+                full[row_index], answers[row_index][positions], label, len(methods[method_index][row_index])
             )
-            values[metric_index, method_index, asked_row] = metrics[metric_index].value(teacher_answers)
+            values[metric_index, method_index, row_index] = metrics[metric_index].value(teacher_answers)
         done(row - first)
     return values
 
 
-def _is_below_limits(questions: Mapping[int, np.ndarray]) -> bool:
-    return sum(map(len, questions.values())) < QUESTIONS and sum(map(np.size, questions.values())) < MARKS
+def _is_below_limits(masks_by_row: Mapping[int, np.ndarray]) -> bool:
+    return sum(map(len, masks_by_row.values())) < MAX_MASKED_ROWS and sum(map(np.size, masks_by_row.values())) < MARKS
 
 
 def position_units(explanation: RowExplanation, probe: Probe, row: int) -> Int[np.ndarray, " position"]:

@@ -71,7 +71,7 @@ class Prediction:
         labels: Int[np.ndarray, "row method"],
         by_size: bool,
     ) -> None:
-        questions: list[np.ndarray] = []
+        masks_by_row: list[np.ndarray] = []
         methods_by_row: list[tuple[int, list[int]]] = []
         for row in rows:
             top_masks = {
@@ -80,9 +80,9 @@ class Prediction:
             }
             masks = {method: mask for method, mask in top_masks.items() if mask is not None}
             if masks:
-                questions.append(np.concatenate(list(masks.values())))
+                masks_by_row.append(np.concatenate(list(masks.values())))
                 methods_by_row.append((row, list(masks)))
-        answers = probe.ask(questions, rows=[row for row, _ in methods_by_row])
+        answers = probe.predict_masked(masks_by_row, rows=[row for row, _ in methods_by_row])
         for (row, methods), probabilities in zip(methods_by_row, answers, strict=True):
             labels[row, methods] = probabilities.argmax(1)
 

@@ -32,7 +32,9 @@ class Probe:
         """The answers to the unchanged rows: class probabilities, or the score."""
         return self._answers(self.teacher.predict(self.rows, batch_size=self.masked.batch_size).values)
 
-    def ask(self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None) -> list[Float[np.ndarray, "_ output"]]:
+    def predict_masked(
+        self, masks: Sequence[Masks], *, rows: Sequence[int] | None = None
+    ) -> list[Float[np.ndarray, "_ output"]]:
         """For each row and each of its masks (at least one), the answer with only the marked units present."""
         return [self._answers(logits) for logits in self.masked(masks, rows=rows)]
 

@@ -13,6 +13,7 @@ from didact.results.row_explanation import RowExplanation
 class Ranked:
     """The units of a row, ranked by an explanation: `order` has their indices, highest first."""
 
+    row_id: str
     scores: Float[np.ndarray, " unit"]
     order: Int[np.ndarray, " unit"]
     is_signed: bool
@@ -21,16 +22,21 @@ class Ranked:
     def of(cls, explanation: RowExplanation, *, by_size: bool) -> "Ranked":
         signed = explanation.kind == "signed"
         keys = np.abs(explanation.scores) if by_size or not signed else explanation.scores
-        return cls(explanation.scores, np.argsort(-keys, kind="stable"), signed)
+        return cls(explanation.id, explanation.scores, np.argsort(-keys, kind="stable"), signed)
 
     def __len__(self) -> int:
         return len(self.scores)
 
+    @property
+    def ranks(self) -> Int[np.ndarray, " unit"]:
+        """The rank of each unit; 0 is the highest."""
+        ranks = np.empty(len(self), dtype=np.int64)
+        ranks[self.order] = np.arange(len(self))
+        return ranks
+
     def top(self, counts: Sequence[int] | Int[np.ndarray, " count"]) -> Bool[np.ndarray, "count unit"]:
         """For each count, a mask of that number of highest units."""
-        rank = np.empty(len(self), dtype=np.int64)
-        rank[self.order] = np.arange(len(self))
-        return rank < np.asarray(counts, dtype=np.int64)[:, None]
+        return self.ranks < np.asarray(counts, dtype=np.int64)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +47,18 @@ class TeacherAnswers:
     """
 
     full: Float[np.ndarray, " output"]
-    masked: Float[np.ndarray, "question output"]
+    masked: Float[np.ndarray, "mask output"]
     label: int | None
     units: int
 
     @property
-    def falls(self) -> Float[np.ndarray, " question"]:
+    def falls(self) -> Float[np.ndarray, " mask"]:
         """The decrease of the probability against the whole row; for regression the absolute change of the score."""
         if self.label is None:
             return np.abs(self.full[0] - self.masked[:, 0])
         return self.full[self.label] - self.masked[:, self.label]
 
     @property
-    def flips(self) -> Bool[np.ndarray, " question"]:
+    def flips(self) -> Bool[np.ndarray, " mask"]:
         """Whether the predicted class differs from that of the whole row."""
         return self.masked.argmax(1) != self.full.argmax()
