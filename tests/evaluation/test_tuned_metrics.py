@@ -50,7 +50,7 @@ def test_one_copy_answers_for_all_methods(school, maps, monkeypatch):
         found.values[0], run_evaluation(maps, teacher, data, metrics="comprehensiveness").values[0]
     )
     (note,) = [note for note in found.notes if note.startswith("f_fidelity")]
-    assert "tuned for 1 epoch on 40 rows that are not explained, without up to 10 % of their units" in note
+    assert "tuned for 1 epoch on 40 other rows, with up to 10 % of their units removed at random" in note
     assert found.how[NAMES[0]].startswith("at most 10 % of the units are replaced by [MASK], read by a tuned copy")
     again = run_evaluation(maps, teacher, data, metrics=list(NAMES))
     np.testing.assert_array_equal(again.values, found.values[1:])

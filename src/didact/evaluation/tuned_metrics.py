@@ -122,8 +122,7 @@ def _note(tuning: MaskTuning, rows: int, percent: str, agreement: tuple[float, f
     whole, by_copy, by_teacher = (f"{100 * share:.1f} %" for share in agreement)
     epochs = f"{tuning.epochs} {'epoch' if tuning.epochs == 1 else 'epochs'}"
     return (
-        f"f_fidelity: a copy of the teacher was tuned for {epochs} on {rows:,} rows that are not explained, without up "
-        f"to {percent} of their units. Of the explained rows, the copy answers {whole} as the teacher does. Without up "
-        f"to {percent} of their units, drawn at random, it still does so for {by_copy}, the teacher itself for "
-        f"{by_teacher}."
+        f"f_fidelity: a copy of the teacher was tuned for {epochs} on {rows:,} other rows, with up to {percent} of "
+        f"their units removed at random. It gives the teacher's class to {whole} of the explained rows, and to "
+        f"{by_copy} with up to {percent} of the units removed at random (the teacher itself: {by_teacher})."
     )
