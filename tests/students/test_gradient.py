@@ -26,7 +26,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def setting(kind: str = "cnn", task: str = "classification", method: str = "contrast", **options):
+def setting(kind: str = "cnn", task: str = "classification", method: str = "contrast", loss="cosine", **options):
     """A tiny student, explanations of its own answers, the strategy attached, its batch and the lesson."""
     model = deepcopy(teachers.teacher(kind, task, torch.float64))
     level = {} if task == "image" else {"level": "token"}
@@ -36,10 +36,10 @@ def setting(kind: str = "cnn", task: str = "classification", method: str = "cont
         else explain(model, teachers.examples(task), method, **level)
     )
     batch = model.encode(teachers.examples(task))
-    strategy = Gradient(**options).double()
+    strategy = Gradient(loss=loss, **options)
     strategy.attach(model, batch)
     lesson = strategy.lesson(maps, batch)
-    return model, maps, strategy.double(), batch, replace(lesson, scores=lesson.scores.double())
+    return model, maps, strategy, batch, replace(lesson, scores=lesson.scores.double())
 
 
 def contrast_of(model, rows, level):
@@ -156,7 +156,7 @@ def test_cosine_knows_no_size_and_the_squared_distance_does():
 def test_what_has_no_sign_is_compared_without():
     """Magnitudes and the control `signed=absolute` ask for sizes alone; signed scores ask for the signs too."""
     model, maps, strategy, batch, _ = setting("cnn")
-    control = Gradient(signed="absolute")
+    control = Gradient(signed="absolute", loss="cosine")
     flipped = replace(maps, scores=maps.scores * np.where(np.arange(len(maps.scores)) % 2, 1, -1))
     sizes = replace(maps, kind="magnitude", scores=np.abs(maps.scores))
     lessons = [control.lesson(maps, batch), control.lesson(flipped, batch), strategy.lesson(sizes, batch)]
@@ -165,6 +165,13 @@ def test_what_has_no_sign_is_compared_without():
         assert (lesson.scores >= 0).all()
         assert not lesson.is_signed.any()
     assert (loss_of(model, strategy, batch, strategy.lesson(flipped, batch)) > 0.1).all()
+    # Marks speak for the class that they explain, or only say where.
+    marked = replace(maps, kind="binary", scores=(maps.scores > 0).astype(float))
+    assert strategy.lesson(marked, batch).is_signed.all()
+    assert not Gradient(marks="size").lesson(marked, batch).is_signed.any()
+    assert torch.equal(
+        strategy.lesson(marked, batch).scores > 0, Gradient(marks="size").lesson(marked, batch).scores > 0
+    )
     # A student whose norms are the sizes has no loss, whatever the signs of its words.
     products = elementwise(model, batch, [list(model.classes).index(name) for name in maps.targets])
     own = replace(maps, kind="magnitude", scores=products.norm(dim=-1)[batch.units].detach().numpy())

@@ -69,7 +69,8 @@ class _Windows(nn.Module):
     def forward(self, states: TokenVectors) -> TokenVectors:
         channels = states.transpose(1, 2)
         outputs = []
-        for convolution in self.convolutions:
-            window: int = convolution.weight.shape[-1]  # type: ignore[index,assignment]
+        for convolution in self.convolutions.children():
+            assert isinstance(convolution, nn.Conv1d)
+            window = convolution.weight.shape[-1]
             outputs.append(convolution(pad(channels, ((window - 1) // 2, window // 2))))
         return torch.cat(outputs, 1).transpose(1, 2).relu()

@@ -1,6 +1,7 @@
 """Strategy `gradient`: the student's own gradient × input is trained towards the explanation, with its signs."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -19,6 +20,7 @@ from didact.students.strategy import Strategy
 
 Loss = Literal["cosine", "mse"]
 SignedOption = Literal["keep", "absolute"]
+Marks = Literal["for", "size"]
 _TRIAL_ROWS = 8  # rows of the trial in `attach`
 
 
@@ -30,12 +32,13 @@ class Gradient(Strategy):
     training, which costs about three passes instead of one. docs/decisions/049-gradient-strategy.md has the deviations
     from the paper and what was measured.
 
-    - `loss=cosine` is 1 − the cosine of the two vectors of a row. `loss=mse` is their squared distance, after the
-      explanations of all rows were scaled by one factor to a root mean square norm of `scale` logits. (On vectors of
-      norm 1 the squared distance would be twice the cosine loss.)
-    - Signed scores are compared with the dot product of gradient and input, signs included. Magnitudes, distributions
-      and marks say nothing of the sign. They are compared with the norm of the elementwise product, which has none
-      either. `signed=absolute` sends signed scores in this way, as a control.
+    - `loss=mse` is the squared distance of the two vectors of a row, after the explanations of all rows were scaled by
+      one factor to a root mean square norm of `scale` logits. `loss=cosine` is 1 − their cosine. (On vectors of norm 1
+      the squared distance would be twice that.)
+    - Signed scores are compared with the dot product of gradient and input, signs included. So are marks, which speak
+      for the explained class, unless `marks=size`.
+    - Magnitudes and distributions say nothing of the sign. They are compared with the norm of the elementwise product,
+      which has none either. `signed=absolute` sends signed scores in this way, as a control.
     - The loss of a row without scores is 0. A student that does not depend on any unit has a cosine of 0.
 
     Refuses reading, whose answer is two positions and not a class, and students without second derivatives.
@@ -43,9 +46,21 @@ class Gradient(Strategy):
 
     needs_second_derivatives: ClassVar[bool] = True
 
-    def __init__(self, *, beta: float = 1.0, loss: str = "cosine", signed: str = "keep", scale: float = 3.0) -> None:
+    def __init__(
+        self,
+        *,
+        beta: float = 1.0,
+        loss: str = "mse",
+        signed: str = "keep",
+        marks: str = "for",
+        scale: float = 3.0,
+    ) -> None:
         super().__init__()
-        for name, value, choices in (("loss", loss, get_args(Loss)), ("signed", signed, get_args(SignedOption))):
+        for name, value, choices in (
+            ("loss", loss, get_args(Loss)),
+            ("signed", signed, get_args(SignedOption)),
+            ("marks", marks, get_args(Marks)),
+        ):
             if value not in choices:
                 allowed = " or ".join(map(repr, choices))
                 raise OptionError(f"Option {name!r} of strategy 'gradient' must be {allowed}, got {value!r}.")
@@ -53,7 +68,7 @@ class Gradient(Strategy):
             raise OptionError(
                 f"Strategy 'gradient' needs a beta of 0 or more and a scale above 0, got beta={beta}, scale={scale}."
             )
-        self.beta, self.loss, self.signed, self.scale = beta, loss, signed, scale
+        self.beta, self.loss, self.signed, self.marks, self.scale = beta, loss, signed, marks, scale
 
     @property
     def listen(self) -> Collection[TraceField]:
@@ -91,7 +106,11 @@ class Gradient(Strategy):
 
     def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         norm: Literal["row", "rows"] = "row" if self.loss == "cosine" else "rows"
-        return scores_lesson(explanations, batch, absolute=self.signed == "absolute", norm=norm)
+        lesson = scores_lesson(explanations, batch, absolute=self.signed == "absolute", norm=norm)
+        if explanations.kind == "binary" and self.marks == "for":
+            assert lesson.is_signed is not None
+            lesson = replace(lesson, is_signed=torch.ones_like(lesson.is_signed))
+        return lesson
 
     def forward(self, trace: Trace, batch: Batch, lesson: Lesson) -> Float[Tensor, " batch"]:
         assert lesson.scores is not None
