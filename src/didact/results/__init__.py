@@ -6,7 +6,7 @@
   transform scores; `views` and `word_summary` display them.
 - Comparisons: `comparison` is the stored result of a run. `gains` and `contrast` are its records, computed by
   `didact.comparing.statistics`. `run_record` describes the run, `training_record` one student; `comparison_table` draws
-  the table.
+  the table. `edited` has the results on edited rows.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.
