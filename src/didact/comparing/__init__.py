@@ -8,7 +8,8 @@
 - The config: `config` (the fields, which are also the flags), `config_fields` (the same for editors), `config_values`
   (how values are read), `config_checks` (checks that know methods, data and devices).
 - What is compared: `methods` (the rows of the table), `sampling` (which rows of the data), `chance_level` (whether
-  students beat a constant answer), `targets` (what students are sent), `bands` (methods at several temperatures).
+  students beat a constant answer), `targets` (what students are sent), `bands` (methods at several temperatures). The
+  test set of edited rows: `edited` (which rows), `edited_statistics` (gains).
 - Several runs: `combine` (the public function over teachers), `run_answers` (reads the answers of a finished run).
 - Time: `costs` measures, `forecast` adds up, `budget` fits a plan to a time limit.
 - On disk: `run_inputs` (what workers read), `answer_file` (answers of a black box).

@@ -7,7 +7,8 @@ recipe each (`recipes/`), read from a folder or the Hugging Face hub. A file of 
   `datasets` object into tables; `recipe` describes a real data set.
 - Tables and rows: `files` (one reader per format), `table`, `columns` (the role of each column), `fields` (the value of
   one field), `labels`, `ids`, `rows` (checked rows; reports all faults at once).
-- Rows of a data set: `cut` (splits), `subset` (the rows of one student).
+- Rows of a data set: `cut` (splits), `subset` (the rows of one student), `edits` and `word_swap` (rows that are one
+  edit away from a row).
 
 To add a data set: write one function that returns a recipe, add one line here and one row to docs/data.md.
 """

@@ -6,8 +6,8 @@
   `target_transform`, `ragged` and `variants` (for audits) transform scores; `views` and `word_summary` display them.
 - Comparisons: `comparison` is the stored result of a run. `gains` and `contrast` are its records, computed by
   `didact.comparing.statistics`. `run_record` describes the run, `training_record` one student; `comparison_table` draws
-  the table. `target_normalisation` names what students are sent; `combined` is the result over several teachers, drawn
-  by `combined_table`.
+  the table. `target_normalisation` names what students are sent; `edited` has the results on edited rows; `combined` is
+  the result over several teachers, drawn by `combined_table`.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.
