@@ -43,7 +43,7 @@ READS_ATTENTION = {name for name, entry in EXPLAINERS.items() if entry.needs == 
 REFUSED = {
     "trivial": ({"regression", "reading"}, "there is no class to give away"),
     "leak_count": ({"regression", "reading"}, "there is no class to give away"),
-    "attention": ({"hf", "native", "bilstm"}, "only models that pool by attention have one of their own"),
+    "attention": ({"hf", "native", "bilstm", "cnn"}, "only models that pool by attention have one of their own"),
     "human": ({"image"}, "the tiny images have no rationale"),
     "truth": ({"image", "reading"}, "true scores are those of words, for a class or a score"),
     "l2e": ({"reading"}, "there is no class or score to explain"),
@@ -55,7 +55,7 @@ REFUSED = {
 def is_refused(name: str, kind: str, task: str) -> bool:
     if {kind, task} & REFUSED.get(name, (set(), ""))[0]:
         return True
-    if kind == "bilstm" and name in READS_ATTENTION:
+    if kind in ("bilstm", "cnn") and name in READS_ATTENTION:
         return True
     return kind in ("bilstm_attention", "pool") and name in SELF_ATTENTION
 

@@ -145,5 +145,6 @@ def _subset(
         measure="accuracy",
         lost={},
         test_rows=counts[name],
+        has_shares=False,
     )
     return EditedSubset(tuple(rows), contrasts)

@@ -140,11 +140,13 @@ def gain_rows(
     test_rows: int,
     strata: Int[np.ndarray, " row"] | None = None,
     bands: Bands = Bands(),  # noqa: B008 - it is frozen
+    has_shares: bool = True,
 ) -> list[GainRow]:
     """The rows of the table, one per explainer and column. A seed that failed in either arm is left out of the pair.
 
     In each column, Holm's correction covers all methods together; each control is tested alone. With `bands`,
-    `explainers` and `controls` are arms, which become one row per method.
+    `explainers` and `controls` are arms, which become one row per method. `has_shares` adds the normalised gain and the
+    shares of answers that were helped and misled, which need the same test rows for all students.
     """
     reference = scores.get(REFERENCE, {}).get(0)
     rows: list[GainRow] = []
@@ -176,7 +178,7 @@ def gain_rows(
                 )
             )
         column_rows = _with_claims(column_rows, contrasts, bands, limit=1.0 if reference is None else 2.0)
-        if reference is None:  # a correlation is no share of rows
+        if has_shares and reference is None:  # a correlation is no share of rows
             column_rows = [_with_shares(row, scores, strata) for row in column_rows]
         same_seeds = len({frozenset(scores[row.explainer, student, size]) for row in column_rows}) == 1
         column_rows = bands.joined(column_rows)

@@ -52,8 +52,8 @@ class CNN(PoolingModel):
     def _pooled(self, states: TokenVectors, mask: TokenMask) -> Tensor:
         if self.options["pool"] == "mean":
             return mean_over(states, mask)
-        # States are not negative after ReLU, so that 0 outside the text changes no maximum.
-        return (states * mask[..., None]).amax(1)
+        # States are not negative after ReLU. Those outside the text must not share a maximum of 0; an empty text is 0.
+        return states.masked_fill(~mask[..., None], -1.0).amax(1).relu()
 
 
 class _Windows(nn.Module):
