@@ -60,9 +60,10 @@ def teacher(tmp_path_factory):
 
 
 def rows_of(result):
-    """The first word of each line of the table."""
-    lines = result.stdout.partition("─\n")[2].splitlines()
-    return [line.split()[0] for line in lines if line.startswith(" ") and line.split()]
+    """The first word of each line of the first table."""
+    lines = result.stdout.partition("─\n")[2].partition("─\n")[0].splitlines()
+    names = [line.split()[0] for line in lines if line.startswith(" ") and line.split()]
+    return [name for name in names if name != "explainer" and not name.startswith("─")]
 
 
 @pytest.mark.slow

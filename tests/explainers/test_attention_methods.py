@@ -372,7 +372,9 @@ class TestRefusals:
     def test_black_boxes(self, method):
         box = FunctionTeacher(lambda texts: [[0.5, 0.5]] * len(texts), ["a", "b"], name="box")
         _, batch, target = asked("native")
-        with pytest.raises(UnsupportedError, match=f"Method '{method}' needs gradients or attention.*'box' is a black box"):
+        with pytest.raises(
+            UnsupportedError, match=f"Method '{method}' needs gradients or attention.*'box' is a black box"
+        ):
             EXPLAINERS.load(method)()(box, batch, target)
 
     def test_options(self):

@@ -214,7 +214,7 @@ class Truth(Explainer):
                 f"The control 'truth' scores the words of a text for a class or a score, and task {teacher.task} has "
                 "neither. Choose 'human' or 'random'."
             )
-        scores = _zeros(batch).double()
+        scores = torch.zeros(batch.tokens.shape, dtype=torch.float64)  # on the CPU: some devices have no float64
         first, second = (index.tolist() if index is not None else None for index in (target.first, target.second))
         for index, row in enumerate(batch.rows):
             explained = Explained(
@@ -223,9 +223,8 @@ class Truth(Explainer):
             )  # fmt: skip
             units = batch.units[index].cpu()
             columns = (batch.segments[index].cpu()[units].numpy(), batch.offsets[index].cpu()[units].numpy())
-            values = torch.from_numpy(true_scores(row, *columns, explained, teacher))
-            scores[index, units.to(scores.device)] = values.to(scores)
-        return Explanation(scores.to(teacher.dtype), batch.mask, batch.units, "signed")
+            scores[index, units] = torch.from_numpy(true_scores(row, *columns, explained, teacher))
+        return Explanation(scores.to(teacher.dtype).to(batch.device), batch.mask, batch.units, "signed")
 
 
 def _zeros(batch: Batch) -> Float[Tensor, "batch token"]:
