@@ -442,3 +442,13 @@ class TestMetrics:
         rows = table(said, title)
         assert [row[0] for row in rows[1:4]] == ["gradient_norm", "gradient_input", "random"]
         assert rows[-1][0].startswith("best head*")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("part", "title", "lines"),
+    [("options", "Accuracy on dev", 4), ("truth", "Planted truth", 3), ("signs", "Signs", 12)],
+)
+def test_signed_lessons(part, title, lines, tmp_path):
+    said = run("signed_lessons", "--quick", "--part", part, "--out", str(tmp_path))
+    assert len(table(said, title)) == 1 + lines
