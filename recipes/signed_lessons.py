@@ -12,7 +12,7 @@ compared, see docs/decisions/049-gradient-strategy.md, and the sizes):
   85 %, one per task.
 - Loss and weight are chosen from cosine with 0.2 and 1 and mse with 1 and 5, by the mean accuracy on dev, of
   planted/sentiment alone, over the last two students and the explainers `human` and `integrated_gradients`, with seeds
-  100 and 101. The other parts use them for both tasks, with seeds 0 to 7. Nothing else is chosen.
+  100 and 101. The other parts use them for both tasks, with seeds 0 to 7.
 - Part `truth`: gain of `human` (planted truth: marks, which speak for the answer) over `none`, for every student.
   Expected: intervals above 0 on both tasks. `random` stands beside it.
 - Part `signs`: integrated_gradients, lrp, deeplift and kernel_shap with their signs, and without

@@ -23,7 +23,7 @@ from didact.students import STRATEGIES
 from didact.students.build import build_strategy
 from explainers.test_explainer_contract import CASES, OPTIONS, rows_for
 from far import FAR, FarTensor, far
-from teachers import examples, teacher
+from teachers import teacher
 
 pytestmark = pytest.mark.filterwarnings("ignore::didact.errors.ExplanationWarning")  # few samples, for speed
 

@@ -25,6 +25,7 @@ from didact.cli.main import app
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
+OLD_RUN_REPORT = HERE / "old_run_report.json"  # the text of its page
 DATA = "planted/sentiment(teach=1500, explain=10, train=200, dev=40, test=60)"
 SMALL = "planted/sentiment(teach=60, explain=60, train=20, dev=20, test=20)"
 MODEL = ("--model", "teacher")
@@ -126,6 +127,17 @@ def page_text(path: Path) -> list[str]:
     return [line for is_timed, group in timed for line in (sorted(group) if is_timed else group)]
 
 
+def old_run_text() -> list[str]:
+    """Report the run of an earlier version in the present folder, and return the text of its page."""
+    shutil.copytree(HERE / "old_run", "old_run")
+    CliRunner().invoke(app, ["report", "old_run"], catch_exceptions=False)
+    return page_text(Path("old_run/report.html"))
+
+
+def write(path: Path, document: Any) -> None:
+    path.write_text(json.dumps(document, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def machine() -> str:
     """Return what decides the last digits of a result, beside the code."""
     model = re.search(r"model name\s*: (.*)", _cpuinfo())
@@ -146,6 +158,7 @@ def main() -> None:
         prepare(Path(folder))
         os.chdir(folder)
         documents = dict(run_commands())
+        write(OLD_RUN_REPORT, old_run_text())
         if keeps_run:
             shutil.rmtree(HERE / "old_run", ignore_errors=True)
             shutil.copytree("run", HERE / "old_run")
@@ -153,9 +166,7 @@ def main() -> None:
     shutil.rmtree(EXPECTED, ignore_errors=True)
     EXPECTED.mkdir()
     for name, document in documents.items():
-        (EXPECTED / f"{name}.json").write_text(
-            json.dumps(document, indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        write(EXPECTED / f"{name}.json", document)
     (EXPECTED / "machine.txt").write_text(machine() + "\n", encoding="utf-8")
 
 

@@ -458,3 +458,13 @@ class TestEditedRows:
             head, *lines = table(printed, title)
             assert head[1:] == sets
             assert len(lines) == arms
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("part", "title", "lines"),
+    [("options", "Accuracy on dev", 4), ("truth", "Planted truth", 3), ("signs", "Signs", 12)],
+)
+def test_signed_lessons(part, title, lines, tmp_path):
+    said = run("signed_lessons", "--quick", "--part", part, "--out", str(tmp_path))
+    assert len(table(said, title)) == 1 + lines
