@@ -98,7 +98,7 @@ def invoke(*arguments: str) -> Any:
 
 
 def test_an_old_run_is_still_reported(old_run):
-    """Its page differs from that of a new run in what it does not store: shares, metrics added since, notes of its day."""
+    """Its page differs from that of a new run in what it does not store: shares, later metrics, notes of its day."""
     invoke("report", "run")
     lines = page_text(old_run / "report.html")
     assert "sizes = [" in lines, "the page shows the plan as the run has it, with the names of its day"
