@@ -18,6 +18,7 @@ TEXTS = [
 ]
 ELSEWHERE = {
     "human",
+    "truth",  # these rows have no true scores
     "attention",
     "attention_alignment",
     "l2e",
