@@ -8,8 +8,10 @@ from sklearn.linear_model import LogisticRegression
 import didact
 from didact.core.human import HumanTeacher
 from didact.core.measure import agreement, measure
+from didact.learning.defaults import describe_student
 from didact.learning.fit import Examples, Training, fit
 from didact.models.build import build_model
+from didact.students.build import parse_student
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -94,3 +96,16 @@ def test_minilm_on_sst(real_data, tmp_path):
     again = didact.load_teacher(tmp_path / "teacher")
     rows = data["dev"].rows[:50]
     assert np.array_equal(again.predict(rows).values, teacher.predict(rows).values)
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("pool/attention", "a bag of words with attention,"),
+        ("pool(pool=mean, layers=1)/gradient", "a bag of words,"),
+        ("cnn/gradient", "a small convolutional network,"),
+    ],
+)
+def test_a_student_is_described_as_it_is(student, words):
+    teacher = didact.teacher_from_function(lambda texts: [[0.5, 0.5]] * len(texts), ["a", "b"])
+    assert describe_student(parse_student(student), teacher, "random").startswith(words)

@@ -8,6 +8,7 @@ from typing import Final
 from didact.core.task import Task
 from didact.core.teacher import Differentiable, Teacher
 from didact.models import MODELS
+from didact.registry import parse_spec
 from didact.students.build import StudentSpec, parse_student
 
 TRAIN_SIZE: Final = 500
@@ -56,12 +57,14 @@ def default_student(teacher: Teacher, task: Task, base: str | None) -> StudentSp
 def describe_student(student: StudentSpec, teacher: Teacher, origin: str) -> str:
     """A student in words, for reports."""
     name = student.architecture.partition("(")[0]
+    pools_mean = parse_spec(student.architecture).options.get("pool") == "mean" if name == "pool" else False
     phrases = {
         "same": "the model's own architecture",
         "native": "a small transformer",
         "bilstm": "a small BiLSTM",
         "bilstm_attention": "a small BiLSTM with attention",
-        "pool": "a bag of words with attention",
+        "pool": "a bag of words" if pools_mean else "a bag of words with attention",
+        "cnn": "a small convolutional network",
     }
     other_phrase = f"{MODELS[name].about} ({name})" if name in MODELS else f"the pretrained model {name}"
     phrase = phrases.get(name, other_phrase)
