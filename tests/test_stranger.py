@@ -101,7 +101,7 @@ def test_metrics(tiny, run):
     assert means["insertion_auc", method] > means["insertion_auc", "random"] + 0.05
 
 
-@slow_with("names")
+@pytest.mark.slow
 def test_learn_l2e(tiny, run):
     folder, _ = tiny
     own = ["--model", "my-model", "--data", "reviews.csv", "--columns", COLUMNS]
@@ -111,9 +111,11 @@ def test_learn_l2e(tiny, run):
 
 
 @slow_with("numbers")
-def test_compare_and_report(tiny, run):
+def test_compare_and_report(tiny, run, request):
     folder, _ = tiny
     own = ["--model", "my-model", "--data", "reviews.csv", "--columns", COLUMNS]
+    if "names" in request.node.name:  # in the fast set; the default of 8 seeds is tried in the slow one
+        own += ["--seeds", "3"]
     found = json.loads(run(folder, "compare", *own, "--json"))
     check_comparison(found)
     page = folder / "runs" / "compare-reviews.csv" / "report.html"

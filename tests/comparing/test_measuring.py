@@ -91,6 +91,7 @@ class TestWhatIsKept:
             assert (mine["method"], mine["metric"]) == (theirs["method"], theirs["metric"])
             assert mine["value"] == (None if theirs["value"] is None else pytest.approx(theirs["value"]))
 
+    @pytest.mark.slow
     def test_cost_of_what_explains_by_itself(self, compare):
         kept = documents(compare(explainers=["gradient_norm", "occlusion"], eval_rows=4))
         assert [one["method"] for one in kept["cost"]] == ["gradient_norm", "occlusion"]
