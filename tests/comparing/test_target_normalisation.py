@@ -177,6 +177,8 @@ class TestRuns:
         self.check_contrasts(run, values)
         again = Comparison.load(run.folder)
         assert again.table() == run.table()
+        combined = {row.explainer: row.difference for row in didact.combine([run.folder]).gains}
+        assert combined == pytest.approx({row.explainer: row.gain for row in run.rows[1:]})
         assert again.to_document() == run.to_document()
         assert len(again.to_pandas()) == 1 + 3 * 3
         teacher, data = school()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from didact.files.store import Store
 from didact.files.table_io import read_table
 from didact.results.comparison import Arm, Comparison
 from didact.results.gains import NONE
+from didact.results.target_normalisation import band_arm
 from didact.results.training_record import TrainingRecord
 
 _TOLERANCE: Final = 1e-9  # how far a stored gain may differ from that of the answers
@@ -79,6 +80,7 @@ def _read_answers(comparison: Comparison) -> RunAnswers:
         for status, *values in zip(lines["status"], *(lines[name] for name in names), strict=True)
         if status == "done"
     ]
+    done = _at_best_temperature(comparison, done)
     store = Store(folder / "cells")
     try:
         records = {cell.key: TrainingRecord.load(store, cell.key) for cell in done}
@@ -94,6 +96,19 @@ def _read_answers(comparison: Comparison) -> RunAnswers:
     raise OptionError(
         f"{folder} has no answers of the teacher that give its table (classroom/rows-*.parquet). {_AGAIN}"
     )
+
+
+def _at_best_temperature(comparison: Comparison, cells: Sequence[FinishedCell]) -> list[FinishedCell]:
+    """The cells under the names of the table. A row with a band shows the students of its best temperature."""
+    method_of = {
+        (band_arm(row.explainer, row.best_point.temperature), *row.column): row.explainer
+        for row in comparison.rows
+        if row.best_point is not None
+    }
+    return [
+        replace(cell, explainer=method_of.get((cell.explainer, cell.student, cell.size), cell.explainer))
+        for cell in cells
+    ]
 
 
 def _run_answers(
