@@ -102,16 +102,7 @@ class MetricsJob:
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
         """Compute all metrics. Raises `OptionError` with every reason if one cannot be computed."""
-        faults = [
-            f"{name}: it {fault}."
-            for name, metric in metrics.items()
-            if (fault := self.find_obstacle(entry_of(name, metric).needs, metric)) is not None
-        ]
-        if faults:
-            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be computed.", *faults]))
-        if self.teacher is not None and any(isinstance(candidate, Faithfulness) for candidate in metrics.values()):
-            for explanations in self.explanations.values():
-                check_targets(explanations, self.teacher)
+        self._check(metrics)
         values_of: dict[str, np.ndarray] = {}
         descriptions: dict[str, str] = {}
         self._ask_teacher(
@@ -166,6 +157,19 @@ class MetricsJob:
         ]
         table = MetricTable(tuple(rows), tuple(tests), heading, tuple(self.notes), len(self.first))
         return Evaluation(tuple(metrics), methods, self.first.ids, values, descriptions, table)
+
+    def _check(self, metrics: Mapping[str, Any]) -> None:
+        """Raise `OptionError` with the reason of every metric that cannot be computed."""
+        faults = [
+            f"{name}: it {fault}."
+            for name, metric in metrics.items()
+            if (fault := self.find_obstacle(entry_of(name, metric).needs, metric)) is not None
+        ]
+        if faults:
+            raise OptionError(" ".join([f"{len(faults)} of {len(metrics)} metrics cannot be computed.", *faults]))
+        if self.teacher is not None and any(isinstance(candidate, Faithfulness) for candidate in metrics.values()):
+            for explanations in self.explanations.values():
+                check_targets(explanations, self.teacher)
 
     def _bounds(self, name: str, metric: Any) -> tuple[float, float]:
         """The bounds of the metric. The change of a regression score has no upper bound."""
