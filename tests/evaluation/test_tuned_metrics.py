@@ -40,12 +40,12 @@ def test_one_copy_answers_for_all_methods(school, maps, monkeypatch):
     ((copy, rows),) = copies
     assert {row.id for row in rows} == set(data["teach"].ids)  # never those that are explained
     both, top, lowest = (found.values[1 + index] for index in range(3))
-    np.testing.assert_allclose(both, top - lowest, atol=1e-12)
+    np.testing.assert_allclose(both, top - lowest, atol=1e-6)
     assert found.methods == ("gradient_input", "gradient_norm", "random")
     labels = teacher.predict(data["test"].rows).labels
     targeted = replace(maps[0], targets=tuple(teacher.classes[label] for label in labels))
     alone = faithfulness([FFidelityPlus(epochs=1)], [targeted], Probe(copy, data["test"].rows))
-    np.testing.assert_allclose(top[0], alone[0, 0], atol=1e-12)
+    np.testing.assert_allclose(top[0], alone[0, 0], atol=1e-6)  # float32, in batches of other lengths
     np.testing.assert_array_equal(  # the others are of the teacher itself
         found.values[0], run_evaluation(maps, teacher, data, metrics="comprehensiveness").values[0]
     )
