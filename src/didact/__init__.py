@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
+    from didact.auditing.audit import audit
+    from didact.auditing.config import AuditConfig
+    from didact.auditing.summarise import summarise_audits
     from didact.comparing.combine import combine
     from didact.comparing.compare import compare, forecast
     from didact.comparing.config import CompareConfig
@@ -28,22 +31,30 @@ if TYPE_CHECKING:
     from didact.models.load import load_teacher
     from didact.reports.build import report
     from didact.results.agreement import Agreement
+    from didact.results.audit import Audit
+    from didact.results.audit_summary import AuditSummary
     from didact.results.combined import CombinedComparison
     from didact.results.comparison import Comparison
+    from didact.results.evidence import Evidence
     from didact.results.explanations import Explanations
     from didact.study.analyze import analyze_study
     from didact.study.create import new_study
 
 __all__ = [
     "Agreement",
+    "Audit",
+    "AuditConfig",
+    "AuditSummary",
     "CombinedComparison",
     "CompareConfig",
     "Comparison",
+    "Evidence",
     "Explanations",
     "Forecast",
     "__version__",
     "agree",
     "analyze_study",
+    "audit",
     "check_explainer",
     "combine",
     "compare",
@@ -63,6 +74,7 @@ __all__ = [
     "sanity",
     "strategy",
     "student",
+    "summarise_audits",
     "teacher_from_function",
     "teacher_from_lexicon",
     "teacher_from_sklearn",
@@ -73,13 +85,18 @@ __all__ = [
 # Nothing heavy is imported before it is used: `import didact` stays instant.
 _PUBLIC = {
     "Agreement": "didact.results.agreement:Agreement",
+    "Audit": "didact.results.audit:Audit",
+    "AuditConfig": "didact.auditing.config:AuditConfig",
+    "AuditSummary": "didact.results.audit_summary:AuditSummary",
     "CombinedComparison": "didact.results.combined:CombinedComparison",
     "CompareConfig": "didact.comparing.config:CompareConfig",
     "Comparison": "didact.results.comparison:Comparison",
+    "Evidence": "didact.results.evidence:Evidence",
     "Explanations": "didact.results.explanations:Explanations",
     "Forecast": "didact.comparing.forecast:Forecast",
     "agree": "didact.evaluation.agree:agree",
     "analyze_study": "didact.study.analyze:analyze_study",
+    "audit": "didact.auditing.audit:audit",
     "check_explainer": "didact.explaining.check_explainer:check_explainer",
     "combine": "didact.comparing.combine:combine",
     "compare": "didact.comparing.compare:compare",
@@ -99,6 +116,7 @@ _PUBLIC = {
     "sanity": "didact.evaluation.sanity:sanity",
     "strategy": "didact.decorators:strategy",
     "student": "didact.decorators:student",
+    "summarise_audits": "didact.auditing.summarise:summarise_audits",
     "teacher_from_function": "didact.core.function:teacher_from_function",
     "teacher_from_lexicon": "didact.core.linear:teacher_from_lexicon",
     "teacher_from_sklearn": "didact.core.linear:teacher_from_sklearn",

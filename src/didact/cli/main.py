@@ -11,6 +11,7 @@ import typer
 from didact import __version__
 from didact.cli import (
     agree,
+    audit,
     combine,
     compare,
     cost,
@@ -51,6 +52,7 @@ command(app, "agree", *agree.EXAMPLES, panel=MEASURE)(agree.agree)
 command(app, "sanity", *sanity.EXAMPLES, panel=MEASURE)(sanity.sanity)
 command(app, "cost", *cost.EXAMPLES, panel=MEASURE)(cost.cost)
 command(app, "methods", *methods.EXAMPLES, panel=MEASURE)(methods.methods)
+app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
 command(app, "train", *train.EXAMPLES, panel=LEARN)(train.train)
 app.add_typer(learn.app, name="learn", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)

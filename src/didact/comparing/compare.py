@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from didact.comparing.config import CompareConfig
 from didact.comparing.config_fields import CompareFields
@@ -75,7 +75,7 @@ def compare(
         print(result.table())
         ```
     """
-    plan, objects = _request(teacher, data, explainers, students, config, fields)
+    plan, objects = split_arguments(CompareConfig, teacher, data, explainers, students, config, fields)
     if plan.out is not None:
         return run_config(plan, objects)
     folder = tempfile.mkdtemp(prefix="didact-")
@@ -122,7 +122,7 @@ def forecast(
         print(didact.forecast(teacher, data, ["gradient_norm"], train_sizes=160, seeds=8, workers=0).table())
         ```
     """
-    plan, objects = _request(teacher, data, explainers, students, config, fields)
+    plan, objects = split_arguments(CompareConfig, teacher, data, explainers, students, config, fields)
     # Without `out`, nothing is stored, as in `compare`.
     with tempfile.TemporaryDirectory(prefix="didact-forecast-") as temporary:
         return forecast_config(plan if plan.out is not None else plan.with_fields(out=Path(temporary) / "run"), objects)
@@ -137,16 +137,20 @@ class PlanObjects:
     methods: tuple[Method, ...] = ()
 
 
-def _request(
+Plan = TypeVar("Plan", bound=CompareConfig)
+
+
+def split_arguments(
+    kind: type[Plan],
     teacher: Any,
     data: Any,
     explainers: Sequence[Method | Path] | None,
     students: Sequence[Any] | None,
-    config: CompareConfig | None,
+    config: Plan | None,
     fields: Mapping[str, object],
-) -> tuple[CompareConfig, PlanObjects]:
-    """Split the arguments of a call into a config and objects."""
-    if isinstance(teacher, CompareConfig):
+) -> tuple[Plan, PlanObjects]:
+    """Split the arguments of a call into a config of this kind and objects."""
+    if isinstance(teacher, kind):
         config, teacher = teacher, None
     entries: dict[str, object] = {} if config is None else config.explicit_fields()
     entries |= {name: value for name, value in fields.items() if value is not None}
@@ -167,7 +171,7 @@ def _request(
         name: str(value) for name, (value, instance) in arguments.items() if value is not None and instance is None
     }
     instances = [name for name, (_, instance) in arguments.items() if instance is not None]
-    plan = CompareConfig.of(entries, objects=instances)
+    plan = kind.of(entries, objects=instances)
     return plan.with_fields(**dict.fromkeys(instances)), objects
 
 
@@ -195,7 +199,7 @@ def _prepare_run(
     is_forecast: bool = False,
 ) -> Prepared:
     """Load data and teacher, and choose everything that the plan leaves open."""
-    data, teacher = _load_data(plan, objects), _load_teacher(plan, objects)
+    data, teacher = load_plan_data(plan, objects), load_plan_teacher(plan, objects)
     cut_notes = () if data.all_rows is None else data.split_notes  # `prepare` reports how a file was cut
     announce((f"note: {note}" for note in data.notes if note not in cut_notes), shown=plan.progress)
     directory.pull("plan.toml", "classroom/answers-*")
@@ -271,13 +275,15 @@ def _as_context(executor: Executor) -> contextlib.AbstractContextManager[Any]:
     return executor if isinstance(executor, contextlib.AbstractContextManager) else contextlib.nullcontext()
 
 
-def _load_data(plan: CompareConfig, objects: PlanObjects) -> Dataset:
+def load_plan_data(plan: CompareConfig, objects: PlanObjects) -> Dataset:
+    """The data set of a plan."""
     if objects.data is not None:
         return objects.data if isinstance(objects.data, Dataset) else load_data(objects.data)
     return load_data(plan.data, columns=plan.columns or None, data_dir=plan.data_dir, seed=plan.data_seed)
 
 
-def _load_teacher(plan: CompareConfig, objects: PlanObjects) -> Any:
+def load_plan_teacher(plan: CompareConfig, objects: PlanObjects) -> Any:
+    """The teacher of a plan, or \"human\"."""
     teacher = objects.teacher
     if teacher is not None:
         fixed = ("task", "max_length", "truncate", "revision") if isinstance(teacher, Predictor) else ("revision",)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from didact.core.row import Row
 from didact.core.truth import Explained, has_truth, true_scores
 from didact.errors import UnsupportedError
+from didact.metrics.plausibility import marks_in
 from didact.results.explanations import Explanations
 from didact.stats.ranking import kendall
 
@@ -54,3 +55,33 @@ def explained_classes(classes: Sequence[str] | None, target: str) -> Explained |
         return None
     label, *foils = map(list(classes).index, names)
     return Explained(label, foils[0] if foils else None, len(classes))
+
+
+def true_area(explanations: Explanations, rows: Sequence[Row], teacher: object = None) -> Float[np.ndarray, " row"]:
+    """The probability, per row, that a word that truly matters more scores higher than one that matters less.
+
+    Words are compared by size, without signs; ties count half. Of marked words (rationales) this is the ROC-AUC. Where
+    true scores are known, pairs of words weigh as much as their true sizes differ, so that pairs of words that hardly
+    matter hardly count. NaN where the truth is unknown, or where all words matter alike. The explanations are of these
+    rows, on words.
+    """
+    marks = marks_in(explanations, rows)
+    return np.array([_area_of_row(explanations, index, row, marks[index], teacher) for index, row in enumerate(rows)])
+
+
+def _area_of_row(
+    explanations: Explanations, index: int, row: Row, marks: Bool[np.ndarray, " word"], teacher: object
+) -> float:
+    explanation = explanations[index]
+    truth = marks.astype(np.float64)
+    if has_truth(row, teacher):
+        explained = explained_classes(explanations.classes, explanation.target or explanation.prediction)
+        if explained is None:
+            return float("nan")
+        truth = np.abs(true_scores(row, explanation.segments, explanation.offsets, explained, teacher))
+    weights = np.maximum(truth[:, None] - truth[None, :], 0)
+    if not weights.any():
+        return float("nan")
+    sizes = _rounded(np.abs(explanation.scores))
+    higher, equal = sizes[:, None] > sizes[None, :], sizes[:, None] == sizes[None, :]
+    return float((weights * (higher + equal / 2)).sum() / weights.sum())

@@ -5,7 +5,7 @@ same for all methods. docs/compare.md describes them, decision 050 gives the rea
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 TargetNormalisation = Literal["raw", "tuned", "matched", "ranks", "band"]
 RAW: Final = "raw"
@@ -13,6 +13,7 @@ TUNED: Final = "tuned"
 MATCHED: Final = "matched"
 RANKS: Final = "ranks"
 BAND: Final = "band"
+NAMES: Final[tuple[str, ...]] = get_args(TargetNormalisation)
 # The temperatures of `tuned` and `band`, from flat to sharp.
 GRIDS: Final[Mapping[str, tuple[float, ...]]] = {TUNED: (4.0, 2.0, 1.0, 0.5, 0.25), BAND: (4.0, 1.0, 0.25)}
 # Entropy of a row of n units under `matched` and `ranks`, as a share of log n.
