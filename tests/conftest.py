@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ _FLAGS = (
 
 # Two test processes on two cores: one thread each, and the same for every process a test starts.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell ignores SIGINT in what it runs in the background, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test asks the hub, but for those marked `network`.
 if os.environ.get("DIDACT_NETWORK") is None:
     os.environ["HF_HUB_OFFLINE"] = "1"
