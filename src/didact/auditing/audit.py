@@ -129,7 +129,6 @@ def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, start
         ),
         *metric_evaluators(measured),
     ]
-    pairs = list(audited_pairs(explanations))
     by_name = {item.name: item for item in explanations}
     notes = tuple(dict.fromkeys([*choice.notes, *(note for item in comparisons.values() for note in item.notes)]))
     evidence = Evidence(
@@ -150,7 +149,7 @@ def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, start
         tuple(
             _with_drop(pair, by_name, is_metric=answer.evaluator.is_metric)
             for answer in answers
-            for pair in answer.pairs(pairs)
+            for pair in answer.pairs(audited_pairs(explanations, answer.reference))
         ),
     )
 

@@ -55,10 +55,12 @@ def _changes_of(
             yield AuditedExplanation(name.format(base), base, change)
 
 
-def audited_pairs(explanations: Sequence[AuditedExplanation]) -> Iterator[tuple[Relation, str, str, str, str]]:
+def audited_pairs(
+    explanations: Sequence[AuditedExplanation], reference: str
+) -> Iterator[tuple[Relation, str, str, str, str]]:
     """All questions about these explanations: relation, first, second, base, and what is damaged.
 
-    Leaks are compared with `none` and with `random`.
+    Leaks are compared with the `reference` of the evaluator: `none` for students, `random` for metrics.
     """
     for start in (item for item in explanations if item.change == Change.START):
         changed = [item for item in explanations if item.base == start.base]
@@ -74,5 +76,4 @@ def audited_pairs(explanations: Sequence[AuditedExplanation]) -> Iterator[tuple[
                 yield Relation.LESS, item.name, start.name, start.base, ""
     for item in explanations:
         if item.change == Change.LEAK:
-            for control in ("none", "random"):
-                yield Relation.LEAK, item.name, control, "", ""
+            yield Relation.LEAK, item.name, reference, "", ""

@@ -41,6 +41,10 @@ def _check_names(kind: str, names: tuple[str, ...]) -> Any:
     return check
 
 
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 def _check_one_size(values: Any) -> tuple[int, ...]:
     sizes = check_train_sizes(values)
     if len(sizes) > 1:
@@ -75,7 +79,9 @@ class AuditConfig(CompareConfig):
         Option(Group.METHOD, "NAMES", split_list, default="-"),
     ] = (RAW, MATCHED, RANKS)
     """Target normalisations (default: raw,matched,ranks)."""
-    metrics: Annotated[tuple[str, ...], Option(Group.METHOD, "NAMES", split_list, default="-")] = (ALL_METRICS,)
+    metrics: Annotated[
+        tuple[str, ...], BeforeValidator(_as_list), Option(Group.METHOD, "NAMES", split_list, default="-")
+    ] = (ALL_METRICS,)
     """Metrics to audit: all (default), none, or names."""
     name: Annotated[Name, Option(Group.OUTPUT, "NAME")] = ""
     """Name of this audit among others."""

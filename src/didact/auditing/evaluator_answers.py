@@ -1,6 +1,6 @@
 """What an evaluator answers: contrasts of any two explanations, and the value of each."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from didact.results.audit import AuditedEvaluator, AuditedPair, AuditedValue, Relation
@@ -28,7 +28,7 @@ class EvaluatorAnswers:
                     self.evaluator.name, name, contrast.difference, contrast.low, contrast.high, self.by_seed(name)
                 )
 
-    def pairs(self, questions: Sequence[tuple[Relation, str, str, str, str]]) -> Iterator[AuditedPair]:
+    def pairs(self, questions: Iterable[tuple[Relation, str, str, str, str]]) -> Iterator[AuditedPair]:
         """What the evaluator says about pairs of explanations.
 
         Equal explanations between which not one answer of a student, or value of a metric, differs are given to the

@@ -74,7 +74,7 @@ class _Answers:
     equal: Sequence[AuditedPair]
     by_construction: int
     less: Sequence[AuditedPair]
-    leaks: dict[str, list[AuditedPair]]
+    leaks: Sequence[AuditedPair]
     tau: float | None
     span: float | None
     methods: int = 0
@@ -97,9 +97,7 @@ class _Answers:
             and (not audit.knows_truth or (pair.auc_drop is not None and pair.auc_drop >= MIN_DROP))
         ]
         equal = [pair for pair in by_relation[Relation.EQUAL] if not pair.by_construction]
-        leaks: dict[str, list[AuditedPair]] = {}
-        for pair in by_relation[Relation.LEAK]:
-            leaks.setdefault(pair.first, []).append(pair)
+        leaks = by_relation[Relation.LEAK]
         tau, span, methods = _ranking(audit, evaluator)
         constructed = len(by_relation[Relation.EQUAL]) - len(equal)
         return cls(audit, evaluator, steps, equal, constructed, by_relation[Relation.LESS], leaks, tau, span, methods)
@@ -135,7 +133,7 @@ def _score(answers: Sequence[_Answers]) -> EvaluatorScore:
         less=sum(len(item.less) for item in answers),
         less_win=sum(_is_ahead(pair) for item in answers for pair in item.less),
         leaks=sum(len(item.leaks) for item in answers),
-        leaks_win=sum(any(map(_is_ahead, pairs)) for item in answers for pairs in item.leaks.values()),
+        leaks_win=sum(_is_ahead(pair) for item in answers for pair in item.leaks),
         right=_mean([item.right / len(item.steps) for item in answers if item.steps]),
         differ=_mean([item.differ / len(item.equal) for item in answers if item.equal]),
         move=_mean([item.move for item in answers if item.move is not None]),
@@ -148,8 +146,12 @@ def _score(answers: Sequence[_Answers]) -> EvaluatorScore:
 
 
 def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> EvaluatorScore:
-    """Add the lead in τ over the faithfulness metric that has the highest mean τ in the same audits."""
+    """Add the lead in τ over the faithfulness metric that has the highest mean τ in the same audits.
+
+    Metrics that are undefined for some of the methods rank fewer, and are not compared.
+    """
     taus = {item.audit.name: item.tau for item in results[score.name] if item.tau is not None}
+    ranked = {item.audit.name: item.methods for item in results[score.name] if item.tau is not None}
     if score.is_metric or not taus:
         return score
     leads: list[Mean] = []
@@ -157,7 +159,11 @@ def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> Eva
         entry = METRICS.get(parse_spec(metric).name) if answers[0].evaluator.is_metric else None
         if entry is None or entry.measures != "faithfulness":
             continue
-        rivals = {item.audit.name: item.tau for item in answers if item.tau is not None and item.audit.name in taus}
+        rivals = {
+            item.audit.name: item.tau
+            for item in answers
+            if item.tau is not None and ranked.get(item.audit.name) == item.methods
+        }
         if len(rivals) == len(taus) and (lead := _mean([taus[name] - tau for name, tau in rivals.items()])) is not None:
             leads.append(lead)
     return replace(score, tau_lead=min(leads, key=lambda lead: lead.value)) if leads else score

@@ -31,7 +31,7 @@ class Relation(StrEnum):
     STEP = "step"  # the first is damaged less than the second, and must be ahead
     EQUAL = "equal"  # both say the same, and must not differ
     LESS = "less"  # the first can only have lost information, and must not be ahead of its base
-    LEAK = "leak"  # the first only gives the answer away, and must not be ahead of a control without information
+    LEAK = "leak"  # the first only gives the answer away, and must not be ahead of none (of random, for metrics)
 
 
 @dataclass(frozen=True, eq=False)

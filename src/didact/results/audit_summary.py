@@ -42,7 +42,7 @@ class EvaluatorScore(MappingDocument):
         equal, equal_differ: pairs of equal explanations; those that differ with an interval that excludes 0.
         by_construction: pairs of equal explanations that the evaluator is given in the same form. They do not count.
         less, less_win: explanations that can only have lost information; those ahead of their base, by the interval.
-        leaks, leaks_win: leaks; those ahead of a control without information, by the interval.
+        leaks, leaks_win: leaks; those ahead of `none` (metrics: of `random`), by the interval.
         right, differ, move, tau, span: means over audits: the share of steps in the right order, the share of equal
             pairs that differ, the mean distance of equal pairs, Kendall's τ between the values of methods and their
             true AUC, and the distance of the best from the worst method. None where there is nothing to count.
@@ -173,7 +173,7 @@ class AuditSummary(Document):
             f"(goal: at most {MAX_EQUAL_DIFFER:.0%}); (+n) pairs that are the same to the evaluator by construction. "
             f"move: mean distance of equal pairs (goal: {100 * MAX_MOVE:g} points), beside the span of the methods.",
             "lost info ahead, leaks ahead: explanations that lost information and are ahead of their base, and leaks "
-            "ahead of a control without information, by their intervals (goal: none). τ: Kendall's between the values "
+            "ahead of none (metrics: of random scores), by their intervals (goal: none). τ: Kendall's between the values "
             "of methods and their true AUC (goal: above every faithfulness metric). Intervals: Student's t over the "
             "audits.",
         ]

@@ -21,6 +21,7 @@ from didact.students.strategy import Strategy
 Loss = Literal["cosine", "mse"]
 SignedOption = Literal["keep", "absolute"]
 Marks = Literal["for", "size"]
+Unsigned = Literal["norm", "for"]
 _TRIAL_ROWS = 8  # rows of the trial in `attach`
 
 
@@ -38,13 +39,15 @@ class Gradient(Strategy):
     - Signed scores are compared with the dot product of gradient and input, signs included. So are marks, which speak
       for the explained class, unless `marks=size`.
     - Magnitudes and distributions say nothing of the sign. They are compared with the norm of the elementwise product,
-      which has none either. `signed=absolute` sends signed scores in this way, as a control.
+      which has none either. `unsigned=for` takes them as evidence for the explained class, as marks are.
+      `signed=absolute` sends signed scores as magnitudes.
     - The loss of a row without scores is 0. A student that does not depend on any unit has a cosine of 0.
 
     Refuses reading, whose answer is two positions and not a class, and students without second derivatives.
     """
 
     needs_second_derivatives: ClassVar[bool] = True
+    later_options: ClassVar[frozenset[str]] = frozenset({"unsigned"})
 
     def __init__(
         self,
@@ -54,12 +57,14 @@ class Gradient(Strategy):
         signed: str = "keep",
         marks: str = "for",
         scale: float = 3.0,
+        unsigned: str = "norm",
     ) -> None:
         super().__init__()
         for name, value, choices in (
             ("loss", loss, get_args(Loss)),
             ("signed", signed, get_args(SignedOption)),
             ("marks", marks, get_args(Marks)),
+            ("unsigned", unsigned, get_args(Unsigned)),
         ):
             if value not in choices:
                 allowed = " or ".join(map(repr, choices))
@@ -69,6 +74,7 @@ class Gradient(Strategy):
                 f"Strategy 'gradient' needs a beta of 0 or more and a scale above 0, got beta={beta}, scale={scale}."
             )
         self.beta, self.loss, self.signed, self.marks, self.scale = beta, loss, signed, marks, scale
+        self.unsigned = unsigned
 
     @property
     def listen(self) -> Collection[TraceField]:
@@ -107,7 +113,8 @@ class Gradient(Strategy):
     def lesson(self, explanations: Explanations, batch: Batch) -> Lesson:
         norm: Literal["row", "rows"] = "row" if self.loss == "cosine" else "rows"
         lesson = scores_lesson(explanations, batch, absolute=self.signed == "absolute", norm=norm)
-        if explanations.kind == "binary" and self.marks == "for":
+        speaks_for = self.marks == "for" if explanations.kind == "binary" else self.unsigned == "for"
+        if speaks_for:
             assert lesson.is_signed is not None
             lesson = replace(lesson, is_signed=torch.ones_like(lesson.is_signed))
         return lesson
