@@ -12,7 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,4 +86,93 @@ def minilm(name: str, **training: Any) -> Callable[[Any, int], tuple[Any, Datase
     return make
 
 
+POOL = "pool(pool=mean, layers=1)"
+STUDENTS = (
+    "same/attention", "pool/attention", "bilstm_attention/attention", f"{POOL}/gradient",
+    f"{POOL}/gradient(unsigned=for)", f"{POOL}/gradient(signed=absolute, unsigned=for)",
+    "cnn/gradient(signed=absolute, unsigned=for)",
+)  # fmt: skip
 SENTIMENT = {"teach": 4000, "explain": 50, "train": 2000, "dev": 200, "test": 1500}
+GRADED = {**SENTIMENT, "teach": 8000}
+WHITE_BASES = ("integrated_gradients", "attention_all")
+
+
+def screening(truth: str, size: int) -> dict[str, Any]:
+    """All evaluators but those of the next two functions."""
+    return {
+        "explainers": (truth, *METHODS),
+        "bases": (truth, *WHITE_BASES),
+        "students": STUDENTS,
+        "normalisations": ("raw", "matched", "ranks"),
+        "test_sets": ("new", "edited"),
+        "metrics": ("all", "f_fidelity"),
+        "train_sizes": size,
+        "seeds": 4,
+        "eval_rows": 400,
+    }
+
+
+def marks_screening(truth: str, size: int) -> dict[str, Any]:
+    """Students that learn marks, which have no sizes to normalise."""
+    only = {"students": ("bilstm/multitask",), "normalisations": ("raw",), "metrics": ("none",)}
+    return {**screening(truth, size), **only}
+
+
+def sharpness_screening(truth: str, size: int) -> dict[str, Any]:
+    """The two target normalisations that train several students per explanation."""
+    students = ("same/attention", f"{POOL}/gradient(signed=absolute, unsigned=for)")
+    changed = {"students": students, "normalisations": ("tuned", "band"), "target_temperatures": (4, 1, 0.25)}
+    return {**screening(truth, size), **changed, "test_sets": ("new",), "metrics": ("none",)}
+
+
+PARTS: dict[str, Part] = {}
+for index in (0, 1):
+    sentiment, graded = planted("sentiment", **SENTIMENT), planted("graded", **GRADED)
+    PARTS[f"screening/sentiment-{index}"] = Part(sentiment, index, screening("human", 300))
+    PARTS[f"screening/graded-{index}"] = Part(graded, index, screening("truth", 400))
+    PARTS[f"screening/sentiment-{index}-marks"] = Part(sentiment, index, marks_screening("human", 300))
+    PARTS[f"screening/graded-{index}-marks"] = Part(graded, index, marks_screening("truth", 400))
+PARTS["screening/sentiment-0-sharpness"] = Part(planted("sentiment", **SENTIMENT), 0, sharpness_screening("human", 300))
+PARTS["screening/graded-0-sharpness"] = Part(planted("graded", **GRADED), 0, sharpness_screening("truth", 400))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="names of parts")
+    parser.add_argument("--list", action="store_true", help="list all parts, and which are done")
+    parser.add_argument("--next", action="store_true", help="run the first part that is not done")
+    parser.add_argument("--scratch", default="runs/audit", help="where teachers and students are kept")
+    parser.add_argument("--data-dir", default=None, help="where the real data lie (or the variable DIDACT_DATA)")
+    parser.add_argument("--workers", type=int, default=None, help="processes; default: as many as there are cores")
+    asked = parser.parse_args()
+    left = [name for name in PARTS if not file_of(name).exists()]
+    if asked.list:
+        print("\n".join(f"{'' if name in left else 'done':5s}{name}" for name in PARTS))
+        return
+    if unknown := [name for name in asked.parts if name not in PARTS]:
+        sys.exit(f"There is no part {unknown[0]!r}. --list shows all.")
+    for name in asked.parts or left[: int(asked.next)]:
+        run(name, asked)
+
+
+def run(name: str, asked: Any) -> None:
+    """Run one part and write its file."""
+    part, started = PARTS[name], time.monotonic()
+    teacher, data = part.setting(asked, part.number)
+    # Parts with the same teacher share their explanations and students.
+    folder = Path(asked.scratch) / name.removesuffix("-marks").removesuffix("-sharpness").replace("/", "-")
+    audit = didact.audit(
+        teacher, data, name=name, protocol=PROTOCOL, out=folder, workers=asked.workers, progress=True, balance=False,
+        **part.options,
+    )  # fmt: skip
+    audit.save(file_of(name))
+    print(didact.summarise_audits([audit]).table())
+    print(f"{name}: {(time.monotonic() - started) / 3600:.2f} h, in {file_of(name)}")
+
+
+def file_of(name: str) -> Path:
+    return FOLDER / f"{name}.json"
+
+
+if __name__ == "__main__":
+    main()

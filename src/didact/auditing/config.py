@@ -82,7 +82,7 @@ class AuditConfig(CompareConfig):
     metrics: Annotated[
         tuple[str, ...], BeforeValidator(_as_list), Option(Group.METHOD, "NAMES", split_list, default="-")
     ] = (ALL_METRICS,)
-    """Metrics to audit: all (default), none, or names."""
+    """Metrics to audit: all (default), none, and names."""
     name: Annotated[Name, Option(Group.OUTPUT, "NAME")] = ""
     """Name of this audit among others."""
     protocol: Name = ""

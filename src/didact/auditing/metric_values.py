@@ -112,14 +112,16 @@ def _metrics(plan: AuditConfig, teacher: Teacher) -> tuple[str, ...]:
     """The metrics that are named, or all that are computed without the truth. Metrics of plausibility know it."""
     if plan.metrics == (NO_METRICS,):
         return ()
-    if plan.metrics != (ALL_METRICS,):
-        for name in plan.metrics:
-            _entry(name)
-        return plan.metrics
+    named = tuple(name for name in plan.metrics if name != ALL_METRICS)
+    for name in named:
+        _entry(name)
+    if ALL_METRICS not in plan.metrics:
+        return named
     names = [name for name, entry in METRICS.items() if entry.is_default and entry.measures != "plausibility"]
-    return tuple(
+    applicable = [
         name for name in names if "encoder" not in _entry(name).needs or obstacle(teacher, "embeddings") is None
-    )
+    ]
+    return tuple(dict.fromkeys([*applicable, *named]))
 
 
 def _explain(

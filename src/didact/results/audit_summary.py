@@ -173,9 +173,9 @@ class AuditSummary(Document):
             f"(goal: at most {MAX_EQUAL_DIFFER:.0%}); (+n) pairs that are the same to the evaluator by construction. "
             f"move: mean distance of equal pairs (goal: {100 * MAX_MOVE:g} points), beside the span of the methods.",
             "lost info ahead, leaks ahead: explanations that lost information and are ahead of their base, and leaks "
-            "ahead of none (metrics: of random scores), by their intervals (goal: none). τ: Kendall's between the values "
-            "of methods and their true AUC (goal: above every faithfulness metric). Intervals: Student's t over the "
-            "audits.",
+            "ahead of none (metrics: of random scores), by their intervals (goal: none). τ: Kendall's between the "
+            "values of methods and their true AUC (goal: above every faithfulness metric). Intervals: Student's t over "
+            "the audits.",
         ]
         if self.left_out:
             lines.append(
