@@ -165,6 +165,8 @@ def run(name: str, asked: Any) -> None:
         teacher, data, name=name, protocol=PROTOCOL, out=folder, workers=asked.workers, progress=True, balance=False,
         **part.options,
     )  # fmt: skip
+    command = f"python evidence/run_audit.py {name}"
+    audit = replace(audit, evidence=replace(audit.evidence, command=command))
     audit.save(file_of(name))
     print(didact.summarise_audits([audit]).table())
     print(f"{name}: {(time.monotonic() - started) / 3600:.2f} h, in {file_of(name)}")
