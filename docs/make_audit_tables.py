@@ -20,7 +20,7 @@ _BLOCK: Final = re.compile(r"(<!-- table (\S+) -->\n).*?(<!-- end of table -->)"
 
 
 def with_tables(page: str, audits: Sequence[Audit]) -> str:
-    """The page with its tables made anew. A table without evidence says so."""
+    """The page with its tables made from the audits. A table without evidence says so."""
 
     def table(match: re.Match[str]) -> str:
         stage, _, kind = match[2].partition(":")
