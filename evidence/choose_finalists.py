@@ -1,4 +1,4 @@
-"""Applies the rule for finalists in the protocol of docs/audit.md to the screening: `python evidence/choose_finalists.py`.
+"""Applies the rule for finalists (docs/audit.md) to the screening: `python evidence/choose_finalists.py`.
 
 Written before the screening was finished.
 """

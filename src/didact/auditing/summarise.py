@@ -146,25 +146,27 @@ def _score(answers: Sequence[_Answers]) -> EvaluatorScore:
 
 
 def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> EvaluatorScore:
-    """Add the lead in τ over the faithfulness metric that has the highest mean τ in the same audits.
+    """Add the lead in τ over the faithfulness metric that has the highest mean τ with the same teachers.
 
-    Metrics that are undefined for some of the methods rank fewer, and are not compared.
+    Metrics that are undefined for some of the methods rank fewer, and are not compared. An audit of students and one of
+    metrics may be two files.
     """
-    taus = {item.audit.name: item.tau for item in results[score.name] if item.tau is not None}
-    ranked = {item.audit.name: item.methods for item in results[score.name] if item.tau is not None}
-    if score.is_metric or not taus:
+    ranked = {item.audit.teacher.fingerprint: item for item in results[score.name] if item.tau is not None}
+    if score.is_metric or not ranked:
         return score
     leads: list[Mean] = []
     for metric, answers in results.items():
         entry = METRICS.get(parse_spec(metric).name) if answers[0].evaluator.is_metric else None
         if entry is None or entry.measures != "faithfulness":
             continue
-        rivals = {
-            item.audit.name: item.tau
+        differences = [
+            (own.tau or 0.0) - item.tau
             for item in answers
-            if item.tau is not None and ranked.get(item.audit.name) == item.methods
-        }
-        if len(rivals) == len(taus) and (lead := _mean([taus[name] - tau for name, tau in rivals.items()])) is not None:
+            if (own := ranked.get(item.audit.teacher.fingerprint)) is not None
+            and item.tau is not None
+            and item.methods == own.methods
+        ]
+        if len(differences) == len(ranked) and (lead := _mean(differences)) is not None:
             leads.append(lead)
     return replace(score, tau_lead=min(leads, key=lambda lead: lead.value)) if leads else score
 
