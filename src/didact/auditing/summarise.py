@@ -160,11 +160,11 @@ def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> Eva
         if entry is None or entry.measures != "faithfulness":
             continue
         differences = [
-            (own.tau or 0.0) - item.tau
+            (judged.tau or 0.0) - item.tau
             for item in answers
-            if (own := ranked.get(item.audit.teacher.fingerprint)) is not None
+            if (judged := ranked.get(item.audit.teacher.fingerprint)) is not None
             and item.tau is not None
-            and item.methods == own.methods
+            and item.methods == judged.methods
         ]
         if len(differences) == len(ranked) and (lead := _mean(differences)) is not None:
             leads.append(lead)
