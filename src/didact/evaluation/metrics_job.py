@@ -75,10 +75,8 @@ class MetricsJob:
         """Why a metric cannot be computed; None if it can."""
         if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
             return "needs the teacher: give it (--model)"
-        if "teacher" in needs and self.teacher is not None:
-            for need in ("a class or a score", "changed rows"):
-                if (fault := obstacle(self.teacher, need)) is not None:
-                    return f"needs {need}, but {fault}"
+        if self.teacher is not None and (fault := teacher_obstacle(self.teacher, needs, metric)) is not None:
+            return fault
         if "rationale" in needs and not any(row.rationale for row in self.rows):
             return "needs rationales: give data that have some (--data)"
         if "truth" in needs and not any(has_truth(row, self.teacher) for row in self.rows):
@@ -92,10 +90,6 @@ class MetricsJob:
             return "needs the images, which files of explanations do not contain: give the data (--data)"
         if "encoder" in needs and self.encoder is None and (not self.teacher or obstacle(self.teacher, "embeddings")):
             return "needs an encoder to find similar rows (--encoder minilm), or a model (--model)"
-        if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
-            fault = obstacle(self.teacher, "classes")
-            if fault is not None:
-                return f"needs classes, but {fault}"
         if isinstance(metric, FFidelity) and self.teacher is not None:
             return tuning_obstacle(self.teacher, self.data, self.rows)
         return None
@@ -281,6 +275,19 @@ class MetricsJob:
             return "truth"
         self.notes.append(f"The teacher is not verified ({evidence}): it may have other reasons than the rationales.")
         return "plausibility"
+
+
+def teacher_obstacle(teacher: Teacher, needs: Sequence[str], metric: Any) -> str | None:
+    """Why a metric cannot be computed with this teacher, whatever the rows; None if it can."""
+    if "teacher" in needs:
+        for need in ("a class or a score", "changed rows"):
+            if (fault := obstacle(teacher, need)) is not None:
+                return f"needs {need}, but {fault}"
+    if isinstance(metric, Faithfulness) and metric.needs_classes:
+        fault = obstacle(teacher, "classes")
+        if fault is not None:
+            return f"needs classes, but {fault}"
+    return None
 
 
 def entry_of(name: str, metric: Any) -> MetricEntry:
