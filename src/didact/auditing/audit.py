@@ -4,7 +4,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,8 @@ import numpy as np
 from didact.auditing.changes import LEAKS, MARKS, audited_explanations, audited_pairs
 from didact.auditing.config import OWN_FIELDS, AuditConfig
 from didact.auditing.config_fields import AuditFields
-from didact.auditing.metric_values import MetricValues, metric_evaluators
+from didact.auditing.evaluator_answers import EvaluatorAnswers
+from didact.auditing.metric_values import MetricValues, check_metrics, metric_evaluators
 from didact.auditing.student_values import student_evaluators
 from didact.auditing.true_areas import test_areas, train_areas
 from didact.comparing.compare import compare, load_plan_data, load_plan_teacher, split_arguments
@@ -28,6 +29,7 @@ from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DidactError, OptionError, UnsupportedError
 from didact.explaining.method_options import resolve_method
+from didact.files.remote import is_url
 from didact.results.audit import Audit, AuditedExplanation, AuditedPair
 from didact.results.comparison import Comparison
 from didact.results.evidence import Evidence, EvidenceTeacher
@@ -80,7 +82,7 @@ def audit(
         An `Audit`. `didact.summarise_audits` counts its answers, with those of audits of other teachers.
 
     Raises:
-        PlanError: Options are wrong. The message lists all faults.
+        PlanError: Options are wrong. The message lists all faults. Nothing was trained.
 
     Examples:
         ```python
@@ -96,6 +98,8 @@ def audit(
     plan, objects = split_arguments(AuditConfig, teacher, data, explainers, students, config, fields)
     if objects.methods:
         raise OptionError("An audit takes methods by name, with options, since it makes changed versions of them.")
+    if plan.out is not None and is_url(plan.out):
+        raise OptionError(f"An audit is written to a local folder, and out is {plan.out}.")
     started = datetime.now(UTC)
     loaded_data, loaded_teacher = load_plan_data(plan, objects), load_plan_teacher(plan, objects)
     if isinstance(loaded_teacher, str):
@@ -111,38 +115,42 @@ def audit(
 def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, started: datetime) -> Audit:
     """Run an audit whose teacher and data are loaded."""
     choice = _choose(plan, teacher, data)
+    check_metrics(plan.metrics, teacher)
     explanations = audited_explanations(
         choice.methods, choice.bases, damage=plan.damage, damaged=plan.damaged, leaks=choice.leaks
     )
-    comparisons = {
-        normalisation: _compared(plan, choice, explanations, normalisation, teacher, data, folder)
-        for normalisation in plan.normalisations
-    }
-    first = next(iter(comparisons.values()))
-    measured = MetricValues.measure(plan, teacher, data, explanations, first.folder)
-    explanations = _with_areas(explanations, first, measured, teacher, data)
-    answers = [
-        *(
-            evaluator
-            for normalisation, comparison in comparisons.items()
-            for evaluator in student_evaluators(comparison, normalisation, [item.name for item in explanations])
-        ),
-        *metric_evaluators(measured),
-    ]
+    names = [item.name for item in explanations]
+    answers: list[EvaluatorAnswers] = []
+    areas: dict[str, float | None] = {}
+    notes = [*choice.notes]
+    aligned = align_labels(data, teacher, classes=plan.classes or None, required=False)
+    configs = {name: _comparison_config(plan, name, folder / "comparison") for name in plan.normalisations}
+    for normalisation, config in configs.items():
+        announce([f"Target normalisation {normalisation}:"], shown=plan.progress)
+        # These are always compared.
+        compared = [name for name in names if name not in ("trivial", MARKS)]
+        comparison = compare(teacher, data, compared, list(choice.students), config=config)
+        # Read now: the next comparison writes its results over these.
+        answers += student_evaluators(comparison, normalisation, names)
+        areas = areas or train_areas(comparison, names, aligned, teacher)
+        notes += [*comparison.notes, *_failures(comparison, normalisation)]
+    measured = MetricValues.measure(plan, teacher, aligned, names, comparison.folder)
+    answers += metric_evaluators(measured)
+    notes += measured.notes
+    explanations = _with_areas(explanations, areas, test_areas(measured, teacher))
     pairs = list(audited_pairs(explanations))
     by_name = {item.name: item for item in explanations}
-    notes = tuple(dict.fromkeys([*choice.notes, *(note for item in comparisons.values() for note in item.notes)]))
     evidence = Evidence(
         kind="audit",
-        name=plan.name or f"{data.name}, {first.name}",
+        name=plan.name or f"{data.name}, {comparison.name}",
         tables={},
         seeds=tuple(plan.seeds),
-        teachers=(_teacher_record(plan, teacher, data, first),),
-        settings=_settings(plan, first, data),
-        notes=notes,
+        teachers=(_teacher_record(teacher, aligned, comparison),),
+        settings=_settings(plan, comparison, data),
+        notes=tuple(dict.fromkeys(notes)),
         protocol=plan.protocol,
     )
-    return Audit(
+    result = Audit(
         evidence.dated(_command(), started),
         tuple(explanations),
         tuple(answer.evaluator for answer in answers),
@@ -153,6 +161,7 @@ def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, start
             for pair in answer.pairs(pairs)
         ),
     )
+    return Audit.of_evidence(result.to_evidence())  # with the rounded numbers of a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,46 +215,28 @@ def _supported(teacher: Teacher, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(supported)
 
 
-def _compared(
-    plan: AuditConfig,
-    choice: _Choice,
-    explanations: Sequence[AuditedExplanation],
-    normalisation: str,
-    teacher: Teacher,
-    data: Dataset,
-    folder: Path,
-) -> Comparison:
-    """Compare all explanations under one target normalisation. Students of all normalisations share a folder."""
-    announce([f"Target normalisation {normalisation}:"], shown=plan.progress)
-    own_fields = {
-        *OWN_FIELDS,
-        "plan",
-        "model",
-        "data",
-        "task",
-        "max_length",
-        "truncate",
-        "revision",
-        "explainers",
-        "students",
-    }
-    fields: dict[str, Any] = {name: value for name, value in plan.explicit_fields().items() if name not in own_fields}
-    fields |= {"eval_rows": 0, "target_normalisation": normalisation}
-    fields["out"] = folder / "comparison"
-    names = [item.name for item in explanations if item.name not in ("trivial", MARKS)]  # these are always compared
-    return compare(teacher, data, names, list(choice.students), config=CompareConfig(**fields))
+def _comparison_config(plan: AuditConfig, normalisation: str, folder: Path) -> CompareConfig:
+    """The comparison of one target normalisation. All share a folder, and with it students that are sent the same."""
+    passed = ("model", "data", "task", "max_length", "truncate", "revision", "explainers")  # as objects, or by name
+    not_compared = {*OWN_FIELDS, *passed, "plan", "budget", "target_temperatures"}
+    fields: dict[str, Any] = {name: value for name, value in plan.explicit_fields().items() if name not in not_compared}
+    return CompareConfig(**fields | {"eval_rows": 0, "target_normalisation": normalisation, "out": folder})
+
+
+def _failures(comparison: Comparison, normalisation: str) -> Iterator[str]:
+    """A note if students failed: pairs of explanations are judged by the others."""
+    if comparison.failed:
+        first = comparison.failed[0]
+        yield (
+            f"{len(comparison.failed)} students failed under {normalisation}, such as {first.student} with "
+            f"{first.explainer}: {first.error}"
+        )
 
 
 def _with_areas(
-    explanations: Sequence[AuditedExplanation],
-    comparison: Comparison,
-    measured: MetricValues,
-    teacher: Teacher,
-    data: Dataset,
+    explanations: Sequence[AuditedExplanation], train: Mapping[str, float | None], test: Mapping[str, float | None]
 ) -> list[AuditedExplanation]:
     """The explanations with their true AUC on the rows of students, and on the evaluated rows."""
-    names = [item.name for item in explanations]
-    train, test = train_areas(comparison, names, data, teacher), test_areas(measured, teacher)
     return [replace(item, train_auc=train.get(item.name), test_auc=test.get(item.name)) for item in explanations]
 
 
@@ -261,8 +252,8 @@ def _with_drop(pair: AuditedPair, explanations: Mapping[str, AuditedExplanation]
     return replace(pair, auc_drop=first - second)
 
 
-def _teacher_record(plan: AuditConfig, teacher: Teacher, data: Dataset, comparison: Comparison) -> EvidenceTeacher:
-    rows = list(align_labels(data, teacher, classes=plan.classes or None, required=False)["test"])
+def _teacher_record(teacher: Teacher, data: Dataset, comparison: Comparison) -> EvidenceTeacher:
+    rows = list(data["test"])
     accuracy = None
     if data.task.has_classes and rows and all(row.label is not None for row in rows):
         accuracy = float(np.mean([row.label for row in rows] == teacher.predict(rows).labels))

@@ -29,7 +29,7 @@ def summarise_audits(audits: Iterable[Audit | Path | str]) -> AuditSummary:
         An `AuditSummary` with one score per evaluator. Its intervals are Student's t over the audits.
 
     Raises:
-        OptionError: There is no audit.
+        OptionError: There is no audit, or the same one twice.
         RecordError: A file is damaged, or holds no audit.
 
     Examples:
@@ -41,6 +41,12 @@ def summarise_audits(audits: Iterable[Audit | Path | str]) -> AuditSummary:
     loaded = [audit if isinstance(audit, Audit) else Audit.load(audit) for audit in audits]
     if not loaded:
         raise OptionError("There is no audit: give at least one, or its file.")
+    contents: set[str] = set()
+    for audit in loaded:
+        content = audit.to_evidence().fingerprint
+        if content in contents:
+            raise OptionError(f"The audit {audit.name!r} is given twice, which would narrow the intervals.")
+        contents.add(content)
     results: dict[str, list[_Answers]] = {}
     for audit in loaded:
         for evaluator in audit.evaluators:
@@ -149,18 +155,23 @@ def _score(answers: Sequence[_Answers]) -> EvaluatorScore:
 
 def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> EvaluatorScore:
     """Add the lead in τ over the faithfulness metric that has the highest mean τ in the same audits."""
-    taus = {item.audit.name: item.tau for item in results[score.name] if item.tau is not None}
+    taus = {id(item.audit): item.tau for item in results[score.name] if item.tau is not None}
     if score.is_metric or not taus:
         return score
     leads: list[Mean] = []
     for metric, answers in results.items():
-        entry = METRICS.get(parse_spec(metric).name) if answers[0].evaluator.is_metric else None
-        if entry is None or entry.measures != "faithfulness":
+        if not answers[0].evaluator.is_metric or not _is_of_faithfulness(metric):
             continue
-        rivals = {item.audit.name: item.tau for item in answers if item.tau is not None and item.audit.name in taus}
-        if len(rivals) == len(taus) and (lead := _mean([taus[name] - tau for name, tau in rivals.items()])) is not None:
+        rivals = {id(item.audit): item.tau for item in answers if item.tau is not None and id(item.audit) in taus}
+        if len(rivals) == len(taus) and (lead := _mean([taus[key] - tau for key, tau in rivals.items()])) is not None:
             leads.append(lead)
     return replace(score, tau_lead=min(leads, key=lambda lead: lead.value)) if leads else score
+
+
+def _is_of_faithfulness(metric: str) -> bool:
+    """False for metrics that are not registered here, too: those of another package, or of another process."""
+    name = parse_spec(metric).name
+    return name in METRICS and METRICS[name].measures == "faithfulness"
 
 
 def _ranking(audit: Audit, evaluator: AuditedEvaluator) -> tuple[float | None, float | None, int]:
