@@ -19,6 +19,7 @@ from didact.auditing.evaluator_answers import EvaluatorAnswers
 from didact.auditing.metric_values import MetricValues, check_metrics, metric_evaluators
 from didact.auditing.student_values import student_evaluators
 from didact.auditing.true_areas import test_areas, train_areas
+from didact.comparing.assemble import check_fit
 from didact.comparing.compare import compare, load_plan_data, load_plan_teacher, split_arguments
 from didact.comparing.config import CompareConfig
 from didact.core.classes import align_labels
@@ -28,7 +29,9 @@ from didact.core.truth import ExactTeacher, has_truth
 from didact.data.planted.dataset import PlantedDataset
 from didact.data.planted.verify import verify
 from didact.errors import DidactError, OptionError, UnsupportedError
-from didact.explaining.method_options import resolve_method
+from didact.explaining.explain import explain
+from didact.explaining.job import ExplainJob
+from didact.explaining.score_checks import ignore_score_warnings
 from didact.files.remote import is_url
 from didact.results.audit import Audit, AuditedExplanation, AuditedPair
 from didact.results.comparison import Comparison
@@ -176,13 +179,17 @@ class _Choice:
 
 
 def _choose(plan: AuditConfig, teacher: Teacher, data: Dataset) -> _Choice:
-    """Fill in what the plan leaves open. Raises OptionError if a method that is named is not supported."""
+    """Fill in what the plan leaves open. Raises PlanError if a method that is named is not supported."""
+    check_fit(teacher, data)
     is_white_box = isinstance(teacher, Differentiable)
     truth = _truth_of(teacher, data)
-    methods = plan.explainers or _supported(teacher, (*truth, *(_WHITE_BOX if is_white_box else _BLACK_BOX)))
-    bases = plan.bases or _supported(teacher, (*truth, *(_WHITE_BASES if is_white_box else _BLACK_BASES)))
-    for name in (*plan.explainers, *plan.bases):
-        resolve_method(teacher, name, {})
+    methods = plan.explainers or (*truth, *(_WHITE_BOX if is_white_box else _BLACK_BOX))
+    bases = plan.bases or (*truth, *(_WHITE_BASES if is_white_box else _BLACK_BASES))
+    named = {*plan.explainers, *plan.bases}
+    faults = {name: _fault_of(name, teacher, data) for name in dict.fromkeys((*methods, *bases))}
+    if any(faults[name] for name in named):
+        raise plan.fault_list([f"{name}: {faults[name]}" for name in faults if name in named and faults[name]])
+    methods, bases = (tuple(name for name in names if not faults[name]) for names in (methods, bases))
     leaks = tuple(name for name in LEAKS if data.task.has_classes)
     students = plan.students or (_WHITE_STUDENTS if is_white_box else _BLACK_STUDENTS)
     notes = []
@@ -203,16 +210,17 @@ def _truth_of(teacher: Teacher, data: Dataset) -> tuple[str, ...]:
     return (MARKS,) if is_planted else ()
 
 
-def _supported(teacher: Teacher, names: Sequence[str]) -> tuple[str, ...]:
-    """The methods that the teacher supports."""
-    supported = []
-    for name in names:
-        try:
-            resolve_method(teacher, name, {})
-        except DidactError:
-            continue
-        supported.append(name)
-    return tuple(supported)
+def _fault_of(method: str, teacher: Teacher, data: Dataset) -> str:
+    """Why the method cannot explain this teacher; empty if it can. A model explains two rows to find out."""
+    rows = list(data["train"][:2])
+    try:
+        ExplainJob.of(teacher, method, background=rows).check(rows)
+        if isinstance(teacher, Differentiable):
+            with ignore_score_warnings():
+                explain(teacher, rows, method, background_rows=rows)
+    except DidactError as error:
+        return str(error)
+    return ""
 
 
 def _comparison_config(plan: AuditConfig, normalisation: str, folder: Path) -> CompareConfig:

@@ -137,9 +137,7 @@ class AuditConfig(CompareConfig):
     target_normalisation: Annotated[
         TargetNormalisation, BeforeValidator(_check_unset(RAW, "Name them in normalisations."))
     ] = RAW
-    target_temperatures: Annotated[
-        tuple[float, ...], BeforeValidator(_check_unset((), "The grids of tuned and band are the default ones."))
-    ] = ()
+    target_temperatures: tuple[float, ...] = ()
     budget: Annotated[
         float | None, BeforeValidator(_check_unset(None, "Choose fewer bases, students or seeds for a shorter one."))
     ] = None

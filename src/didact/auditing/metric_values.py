@@ -60,8 +60,9 @@ class MetricValues:
         """Explain the rows and compute all metrics, or read what an equal audit stored in the folder of its run."""
         if not plan.eval_rows:
             return cls()
-        pool = data["test"]
-        rows = [pool[index] for index in sorted(subset(pool.ids, size=min(plan.eval_rows, len(pool)), seed=0))]
+        pool = data["test"].rows
+        size = min(plan.eval_rows, len(pool))
+        rows = [pool[index] for index in sorted(subset([row.id for row in pool], size=size, seed=0))]
         explanations, notes = _explain(plan, teacher, data, names, rows, folder / _FOLDER)
         metrics = _metrics(plan.metrics, teacher, data, rows, explanations)
         if not metrics:

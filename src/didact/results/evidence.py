@@ -27,8 +27,8 @@ SECONDS: Final = "seconds"  # the name of columns with times
 class EvidenceTeacher(MappingDocument):
     """A teacher of a part: its accuracy on gold labels, and whether planted truth is verified as its own truth.
 
-    `unchanged` and `followed` are those of `didact.verify`; None, and `verified` too, where the data are not planted.
-    `is_exact` means that its contributions are known exactly.
+    `unchanged` and `followed` are those of `data.planted.verify`; None, and `verified` too, where the data are not
+    planted. `is_exact` means that its contributions are known exactly.
     """
 
     name: str
