@@ -60,7 +60,10 @@ class TestRoundTrip:
 
     def test_a_table_that_was_made_with_nan_has_a_fingerprint(self):
         table = EvidenceTable(("x",), ([float("nan"), 1.0],))
-        assert part(tables={"t": table}).fingerprint == part(tables={"t": EvidenceTable(("x",), ([None, 1.0],))}).fingerprint
+        assert (
+            part(tables={"t": table}).fingerprint
+            == part(tables={"t": EvidenceTable(("x",), ([None, 1.0],))}).fingerprint
+        )
 
     def test_texts_that_repeat_are_stored_once(self, tmp_path):
         names = ["degraded(base=lime)", "", "degraded(base=lime)", "τ", "", "", "degraded(base=lime)"]
@@ -182,7 +185,7 @@ class TestFiles:
         assert Evidence.load(tmp_path / "part.json").fingerprint == part().fingerprint
         document["seeds"] = [0, 1, 2, 3]
         (tmp_path / "part.json").write_text(json.dumps(document))
-        with pytest.raises(RecordError, match=r"part\.json is damaged \(its fingerprint does not belong to its content"):
+        with pytest.raises(RecordError, match=r"part\.json is damaged \(its fingerprint does not belong to"):
             Evidence.load(tmp_path / "part.json")
 
     def test_a_later_version_is_refused(self, tmp_path):
