@@ -91,11 +91,11 @@ def audit(
         ```python
         data = didact.load_data("planted/sentiment")
         teacher = didact.load_teacher("runs/demo/teacher")
-        found = didact.audit(
+        result = didact.audit(
             teacher, data, ["gradient_norm", "occlusion"], ["pool/attention"], bases=["gradient_norm"],
             normalisations=["raw"], metrics=["comprehensiveness"], train_sizes=[60], seeds=2, workers=0,
         )
-        print(didact.summarise_audits([found]).table())
+        print(didact.summarise_audits([result]).table())
         ```
     """
     plan, objects = split_arguments(AuditConfig, teacher, data, explainers, students, config, fields)

@@ -34,8 +34,14 @@ def summarise_audits(audits: Iterable[Audit | Path | str]) -> AuditSummary:
 
     Examples:
         ```python
-        summary = didact.summarise_audits(sorted(Path("evidence/audit/screening").glob("*.json")))
-        print(summary.table())
+        audits = [
+            didact.audit(
+                "runs/demo/teacher", f"planted/sentiment(seed={seed})", ["occlusion"], ["pool/attention"],
+                bases=["occlusion"], normalisations=["raw"], metrics=["srg"], train_sizes=60, seeds=2, workers=0,
+            )
+            for seed in (0, 1)
+        ]
+        print(didact.summarise_audits(audits).table())
         ```
     """
     loaded = [audit if isinstance(audit, Audit) else Audit.load(audit) for audit in audits]

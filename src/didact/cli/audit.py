@@ -16,7 +16,7 @@ from didact.field_types import Switch
 
 app = typer.Typer(
     cls=HelpGroup,
-    help="Find out which students and metrics judge explanations rightly.",
+    help="Check which ways of judging explanations are right.",
     no_args_is_help=True,
     epilog=epilog(
         "didact audit run --model my-model --data planted/sentiment --out runs/audit",
