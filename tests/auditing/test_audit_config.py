@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from auditing.test_audit_run import own_data
 from didact.auditing import audit as module
 from didact.auditing.config import OWN_FIELDS, AuditConfig
 from didact.auditing.config_fields import AuditFields
@@ -142,6 +143,11 @@ class TestBeforeAnythingIsTrained:
     def test_metrics_that_the_teacher_cannot_have(self):
         with pytest.raises(OptionError, match="2 of 2 metrics cannot be computed. log_odds_top: it needs classes"):
             module.audit(black_box("regression"), planted("quality"), metrics=["log_odds_top", "srg"])
+
+    def test_metrics_that_the_data_cannot_have(self):
+        names = ["roc_auc", "truth_tau", "f_fidelity"]
+        with pytest.raises(OptionError, match="3 of 3 metrics cannot be computed. roc_auc: it needs rationales"):
+            module.audit(black_box(), own_data(), ["occlusion"], bases=["occlusion"], metrics=names)
 
     def test_objects_are_no_methods(self):
         audit = inspect.unwrap(module.audit)  # its types are checked in tests, and forbid this

@@ -24,15 +24,17 @@ from didact.comparing.compare import compare, load_plan_data, load_plan_teacher,
 from didact.comparing.config import CompareConfig
 from didact.core.classes import align_labels
 from didact.core.dataset import Dataset
+from didact.core.needs import obstacle
 from didact.core.teacher import Differentiable, Teacher
 from didact.core.truth import ExactTeacher, has_truth
 from didact.data.planted.dataset import PlantedDataset
-from didact.data.planted.verify import verify
+from didact.data.planted.verify import Verification, verify
 from didact.errors import DidactError, OptionError, UnsupportedError
 from didact.explaining.explain import explain
 from didact.explaining.job import ExplainJob
 from didact.explaining.score_checks import ignore_score_warnings
 from didact.files.remote import is_url
+from didact.models import MODELS
 from didact.results.audit import Audit, AuditedExplanation, AuditedPair
 from didact.results.comparison import Comparison
 from didact.results.evidence import Evidence, EvidenceTeacher
@@ -53,8 +55,7 @@ _BLACK_BOX: Final = (
 )  # fmt: skip
 _WHITE_BASES: Final = ("integrated_gradients", "lrp", "attention_all")
 _BLACK_BASES: Final = ("occlusion", "lime", "kernel_shap")
-_WHITE_STUDENTS: Final = ("same/attention", "pool/attention", "pool(pool=mean, layers=1)/gradient")
-_BLACK_STUDENTS: Final = ("pool/attention", "pool(pool=mean, layers=1)/gradient")
+_STUDENTS: Final = ("pool/attention", "pool(pool=mean, layers=1)/gradient")
 
 
 def audit(
@@ -118,14 +119,15 @@ def audit(
 def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, started: datetime) -> Audit:
     """Run an audit whose teacher and data are loaded."""
     choice = _choose(plan, teacher, data)
-    check_metrics(plan.metrics, teacher)
+    check_metrics(plan, teacher, data)
+    verification, unverified = _verified(teacher, data)
     explanations = audited_explanations(
         choice.methods, choice.bases, damage=plan.damage, damaged=plan.damaged, leaks=choice.leaks
     )
     names = [item.name for item in explanations]
     answers: list[EvaluatorAnswers] = []
     areas: dict[str, float | None] = {}
-    notes = [*choice.notes]
+    notes = [*choice.notes, *unverified]
     aligned = align_labels(data, teacher, classes=plan.classes or None, required=False)
     configs = {name: _comparison_config(plan, name, folder / "comparison") for name in plan.normalisations}
     for normalisation, config in configs.items():
@@ -148,7 +150,7 @@ def _run(plan: AuditConfig, teacher: Teacher, data: Dataset, folder: Path, start
         name=plan.name or f"{data.name}, {comparison.name}",
         tables={},
         seeds=tuple(plan.seeds),
-        teachers=(_teacher_record(teacher, aligned, comparison),),
+        teachers=(_teacher_record(teacher, aligned, comparison, verification),),
         settings=_settings(plan, comparison, data),
         notes=tuple(dict.fromkeys(notes)),
         protocol=plan.protocol,
@@ -186,12 +188,15 @@ def _choose(plan: AuditConfig, teacher: Teacher, data: Dataset) -> _Choice:
     methods = plan.explainers or (*truth, *(_WHITE_BOX if is_white_box else _BLACK_BOX))
     bases = plan.bases or (*truth, *(_WHITE_BASES if is_white_box else _BLACK_BASES))
     named = {*plan.explainers, *plan.bases}
-    faults = {name: _fault_of(name, teacher, data) for name in dict.fromkeys((*methods, *bases))}
+    faults = {
+        name: _fault_of(name, teacher, data, runs=is_white_box or name not in named)
+        for name in dict.fromkeys((*methods, *bases))
+    }
     if any(faults[name] for name in named):
         raise plan.fault_list([f"{name}: {faults[name]}" for name in faults if name in named and faults[name]])
     methods, bases = (tuple(name for name in names if not faults[name]) for names in (methods, bases))
     leaks = tuple(name for name in LEAKS if data.task.has_classes)
-    students = plan.students or (_WHITE_STUDENTS if is_white_box else _BLACK_STUDENTS)
+    students = plan.students or _students(teacher)
     notes = []
     if not truth:
         notes.append(
@@ -199,6 +204,12 @@ def _choose(plan: AuditConfig, teacher: Teacher, data: Dataset) -> _Choice:
             "ordered by their damage alone."
         )
     return _Choice(tuple(methods), tuple(bases), leaks, tuple(students), tuple(notes))
+
+
+def _students(teacher: Teacher) -> tuple[str, ...]:
+    """Students that fit the task: the teacher's architecture, if it has attention, and small ones."""
+    small = _STUDENTS if teacher.task.name in MODELS["pool"].tasks else ("native/attention",)
+    return small if obstacle(teacher, "attention") or obstacle(teacher, "training") else ("same/attention", *small)
 
 
 def _truth_of(teacher: Teacher, data: Dataset) -> tuple[str, ...]:
@@ -210,12 +221,12 @@ def _truth_of(teacher: Teacher, data: Dataset) -> tuple[str, ...]:
     return (MARKS,) if is_planted else ()
 
 
-def _fault_of(method: str, teacher: Teacher, data: Dataset) -> str:
-    """Why the method cannot explain this teacher; empty if it can. A model explains two rows to find out."""
+def _fault_of(method: str, teacher: Teacher, data: Dataset, *, runs: bool) -> str:
+    """Why the method cannot explain this teacher; empty if it can. `runs` explains two rows to find out."""
     rows = list(data["train"][:2])
     try:
         ExplainJob.of(teacher, method, background=rows).check(rows)
-        if isinstance(teacher, Differentiable):
+        if runs:
             with ignore_score_warnings():
                 explain(teacher, rows, method, background_rows=rows)
     except DidactError as error:
@@ -260,12 +271,23 @@ def _with_drop(pair: AuditedPair, explanations: Mapping[str, AuditedExplanation]
     return replace(pair, auc_drop=first - second)
 
 
-def _teacher_record(teacher: Teacher, data: Dataset, comparison: Comparison) -> EvidenceTeacher:
+def _verified(teacher: Teacher, data: Dataset) -> tuple[Verification | None, list[str]]:
+    """Whether planted truth is that of the teacher, or None and a note if the teacher cannot be verified."""
+    if not isinstance(data, PlantedDataset):
+        return None, []
+    try:
+        return verify(teacher, data), []
+    except DidactError as error:
+        return None, [f"Whether the planted truth is that of this teacher could not be verified: {error}"]
+
+
+def _teacher_record(
+    teacher: Teacher, data: Dataset, comparison: Comparison, verification: Verification | None
+) -> EvidenceTeacher:
     rows = list(data["test"])
     accuracy = None
     if data.task.has_classes and rows and all(row.label is not None for row in rows):
         accuracy = float(np.mean([row.label for row in rows] == teacher.predict(rows).labels))
-    verification = verify(teacher, data) if isinstance(data, PlantedDataset) else None
     return EvidenceTeacher(
         name=comparison.name,
         fingerprint=comparison.about.teacher_fingerprint,

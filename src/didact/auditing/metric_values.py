@@ -23,7 +23,7 @@ from didact.core.teacher import Teacher
 from didact.data.subset import subset
 from didact.errors import DidactError, OptionError, RecordError
 from didact.evaluation.evaluate import run_evaluation
-from didact.evaluation.metrics_job import MetricsJob, teacher_obstacle
+from didact.evaluation.metrics_job import MetricsJob, general_obstacle
 from didact.explaining.cache import ExplanationCache
 from didact.files.store import key_of
 from didact.metrics import METRICS, MetricEntry
@@ -60,9 +60,7 @@ class MetricValues:
         """Explain the rows and compute all metrics, or read what an equal audit stored in the folder of its run."""
         if not plan.eval_rows:
             return cls()
-        pool = data["test"].rows
-        size = min(plan.eval_rows, len(pool))
-        rows = [pool[index] for index in sorted(subset([row.id for row in pool], size=size, seed=0))]
+        rows = _evaluated_rows(plan, data)
         explanations, notes = _explain(plan, teacher, data, names, rows, folder / _FOLDER)
         metrics = _metrics(plan.metrics, teacher, data, rows, explanations)
         if not metrics:
@@ -111,13 +109,22 @@ def _entry(metric: str) -> MetricEntry:
     return METRICS[parse_spec(metric).name]
 
 
-def check_metrics(names: Sequence[str], teacher: Teacher) -> None:
-    """Raise `OptionError` if a metric that is named cannot be computed with this teacher."""
-    named = [name for name in names if name not in (ALL_METRICS, NO_METRICS)]
+def _evaluated_rows(plan: AuditConfig, data: Dataset) -> list[Row]:
+    pool = data["test"].rows
+    size = min(plan.eval_rows or 0, len(pool))
+    return [pool[index] for index in sorted(subset([row.id for row in pool], size=size, seed=0))]
+
+
+def check_metrics(plan: AuditConfig, teacher: Teacher, data: Dataset) -> None:
+    """Raise `OptionError` if a metric that is named cannot be computed with this teacher and these rows."""
+    if not plan.eval_rows:
+        return
+    rows = _evaluated_rows(plan, data)
+    named = [name for name in plan.metrics if name not in (ALL_METRICS, NO_METRICS)]
     faults = [
         f"{name}: it {fault}."
         for name in named
-        if (fault := teacher_obstacle(teacher, _entry(name).needs, METRICS.build(*_spec(name)))) is not None
+        if (fault := general_obstacle(teacher, data, rows, _entry(name).needs, METRICS.build(*_spec(name)))) is not None
     ]
     if faults:
         raise OptionError(" ".join([f"{len(faults)} of {len(named)} metrics cannot be computed.", *faults]))

@@ -9,7 +9,7 @@ import typer
 from didact.auditing.config import AuditConfig
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
-from didact.cli.output import echo_stderr, exit_on_interrupt, print_json
+from didact.cli.output import echo_notes, echo_stderr, exit_on_interrupt, print_json
 from didact.config import Config, Group, Option
 from didact.errors import OptionError
 from didact.field_types import Switch
@@ -59,6 +59,7 @@ def run(config: AuditConfig, as_json: Json = False) -> None:
         result = audit(config=config.with_fields(progress=True, out=out))
         summary = summarise_audits([result])
     print_json(result.to_document()) if as_json else typer.echo(summary.table())
+    echo_notes(result.evidence.notes)
     echo_stderr(f"The audit is in {Path(out) / FILE}.")
 
 
