@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -190,29 +191,28 @@ class TestRun:
         assert again.evidence.fingerprint == audit.evidence.fingerprint
         assert [item.seconds for item in again.evaluators] == [item.seconds for item in audit.evaluators]
 
-    def test_a_killed_run_is_resumed(self, run, tmp_path, monkeypatch):
+    def test_a_killed_run_is_resumed(self, tmp_path, monkeypatch):
         """Killed in the middle of the second comparison."""
-        audit, _ = run
-        trained = []
-        run_cell = training.run_cell
+        fields = {"students": ["pool/attention"], "bases": ["gradient_norm"], "seeds": 1, "epochs": 2}
+        trained, run_cell = [], training.run_cell
 
-        def killed(cell, *rest):
-            if len(trained) == 60:
+        def train(cell, *rest, limit=None):
+            if len(trained) == limit:
                 raise KeyboardInterrupt
             trained.append(cell.key)
             return run_cell(cell, *rest)
 
-        monkeypatch.setattr(training, "run_cell", killed)
+        monkeypatch.setattr(training, "run_cell", train)
+        whole = small(out=tmp_path / "whole", **fields)
+        keys, trained[:] = list(trained), []
+        monkeypatch.setattr(training, "run_cell", partial(train, limit=len(keys) * 3 // 4))
         with pytest.raises(KeyboardInterrupt):
-            small(out=tmp_path / "run")
+            small(out=tmp_path / "run", **fields)
         assert not (tmp_path / "run" / "audit.json").exists()
-        stopped = set(trained)
-        trained[:] = []
-        monkeypatch.setattr(training, "run_cell", lambda cell, *rest: trained.append(cell.key) or run_cell(cell, *rest))
-        again = small(out=tmp_path / "run")
-        assert not stopped & set(trained)
-        assert trained
-        assert again.evidence.fingerprint == audit.evidence.fingerprint
+        monkeypatch.setattr(training, "run_cell", train)
+        again = small(out=tmp_path / "run", **fields)
+        assert trained == keys, "no student is trained twice"
+        assert again.evidence.fingerprint == whole.evidence.fingerprint
 
 
 LEXICON = {"good": 2.0, "great": 1.5, "bad": -2.0, "awful": -1.0, "fine": 0.5}
