@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from didact.auditing.config import AuditConfig
 from didact.cli.configs import (
     AgreeConfig,
     CostConfig,
@@ -33,6 +34,7 @@ PAGE: Final = FOLDER / "config.md"
 SCHEMA: Final = FOLDER / "compare.schema.json"
 COMMANDS: Final[dict[str, type[Config]]] = {
     "compare": CompareConfig,
+    "audit run": AuditConfig,
     "explain": ExplainConfig,
     "train": TrainConfig,
     "learn smat": SmatConfig,

@@ -38,6 +38,7 @@ def test_every_native_model_is_in_the_docs():
 @pytest.mark.parametrize(
     "package",
     [
+        "auditing",
         "comparing",
         "core",
         "evaluation",

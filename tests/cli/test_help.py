@@ -117,7 +117,7 @@ def test_the_commands_are_grouped_with_a_line_each():
     text = help_of(())
     groups = {
         "Start here": ["demo", "explain", "compare", "report"],
-        "Measure": ["combine", "metrics", "agree", "sanity", "cost", "methods"],
+        "Measure": ["combine", "metrics", "agree", "sanity", "cost", "methods", "audit"],
         "Learn": ["train", "learn"],
         "Data and people": ["data", "study"],
     }
@@ -126,7 +126,7 @@ def test_the_commands_are_grouped_with_a_line_each():
     assert text.index("Start here") < text.index("Measure") < text.index("--version")
 
 
-@pytest.mark.parametrize("group", ["learn", "data", "study"])
+@pytest.mark.parametrize("group", ["audit", "learn", "data", "study"])
 def test_a_group_has_a_line_for_each_command(group):
     assert [line.split()[0] for line in panel(help_of((group,)), "Commands")] == list(ROOT.commands[group].commands)
 

@@ -24,7 +24,7 @@ def example_of(name: str) -> str:
 
 
 def test_all_functions_are_looked_at():
-    assert len(FUNCTIONS) == 26
+    assert len(FUNCTIONS) == 28
     assert {"compare", "explain", "load_teacher", "teacher_from_function"} <= set(FUNCTIONS)
 
 
@@ -48,7 +48,10 @@ def test_the_docstring_names_every_parameter(name):
         pytest.param(
             name,
             marks=[pytest.mark.slow]
-            * (name in ("combine", "compare", "forecast", "learn_l2e", "learn_smat", "report")),
+            * (
+                name
+                in ("audit", "combine", "compare", "forecast", "learn_l2e", "learn_smat", "report", "summarise_audits")
+            ),
         )
         for name in FUNCTIONS
     ],

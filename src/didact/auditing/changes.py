@@ -1,14 +1,21 @@
 """The explanations of an audit: the methods, changed versions of some of them, and leaks."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
+from didact.registry import Spec
 from didact.results.audit import AuditedExplanation, Change, Relation
 
 # Scores at another sharpness. The factor is a power of two, so that multiplying rounds nothing.
-SAME: Final = ("tempered(base={}, t=0.25)", "tempered(base={}, t=4)", "ranked(base={})", "scaled(base={}, factor=8)")
-LESS: Final = ("blurred(base={})", "top(base={}, k=0.2)")
+SAME: Final = (
+    Spec("tempered", {"t": 0.25}),
+    Spec("tempered", {"t": 4}),
+    Spec("ranked"),
+    Spec("scaled", {"factor": 8}),
+)
+LESS: Final = (Spec("blurred"), Spec("top", {"k": 0.2}))
 LEAKS: Final = ("trivial", "leak_count")
 # A method with marks: a change of their size would not reach students, so that its changes start from magnitudes.
 MARKS: Final = "human"
@@ -22,37 +29,36 @@ def audited_explanations(
     damaged: Sequence[str],
     leaks: Sequence[str],
 ) -> list[AuditedExplanation]:
-    """All explanations of an audit, each once."""
-    listed = [AuditedExplanation(name, is_method=True) for name in methods]
+    """All explanations of an audit, each once. A method that is also a changed version, or a leak, is both."""
+    listed = [AuditedExplanation(name) for name in methods]
     for base in bases:
-        listed += _changes_of(base, damage, damaged, is_method=base in methods)
+        listed += _changes_of(base, damage, damaged)
     listed += [AuditedExplanation(name, change=Change.LEAK) for name in leaks]
     by_name: dict[str, AuditedExplanation] = {}
     for explanation in listed:
-        if explanation.name not in by_name or explanation.change == Change.START:  # a base that is a method, too
-            by_name[explanation.name] = explanation
+        listed_before = by_name.get(explanation.name)
+        if listed_before is None or listed_before.change == Change.NONE:
+            by_name[explanation.name] = replace(explanation, is_method=explanation.name in methods)
     return list(by_name.values())
 
 
 def start_of(base: str) -> str:
     """What the changed versions of a base are compared with."""
-    return f"degraded(base={base}, share=0)" if base == MARKS else base
+    return str(Spec("degraded", {"base": base, "share": 0})) if base == MARKS else base
 
 
-def _changes_of(
-    base: str, damage: Sequence[float], damaged: Sequence[str], *, is_method: bool
-) -> Iterator[AuditedExplanation]:
-    start = start_of(base)
-    yield AuditedExplanation(start, base, Change.START, is_method=is_method and start == base)
+def _changes_of(base: str, damage: Sequence[float], damaged: Sequence[str]) -> Iterator[AuditedExplanation]:
+    """The start of a base and its changed versions, under the names that a comparison gives them."""
+    yield AuditedExplanation(start_of(base), base, Change.START)
     for by in damaged:
         for share in damage:
-            name = f"degraded(base={base}, by={by}, share={share:g})"
+            name = str(Spec("degraded", {"base": base, "by": by, "share": share}))
             yield AuditedExplanation(name, base, Change.DAMAGE, share, by)
     # Marks have no scale: `scaled` would send them as they are, not as the magnitudes that they start from.
-    same = [name for name in SAME if base != MARKS or not name.startswith("scaled")]
-    for change, names in ((Change.SAME, same), (Change.LESS, LESS)):
-        for name in names:
-            yield AuditedExplanation(name.format(base), base, change)
+    same = [spec for spec in SAME if base != MARKS or spec.name != "scaled"]
+    for change, specs in ((Change.SAME, same), (Change.LESS, LESS)):
+        for spec in specs:
+            yield AuditedExplanation(str(Spec(spec.name, {"base": base, **spec.options})), base, change)
 
 
 def audited_pairs(

@@ -29,18 +29,30 @@ def summarise_audits(audits: Iterable[Audit | Path | str]) -> AuditSummary:
         An `AuditSummary` with one score per evaluator. Its intervals are Student's t over the audits.
 
     Raises:
-        OptionError: There is no audit.
+        OptionError: There is no audit, or the same one twice.
         RecordError: A file is damaged, or holds no audit.
 
     Examples:
         ```python
-        summary = didact.summarise_audits(sorted(Path("evidence/audit/screening").glob("*.json")))
-        print(summary.table())
+        audits = [
+            didact.audit(
+                "runs/demo/teacher", f"planted/sentiment(seed={seed})", ["occlusion"], ["pool/attention"],
+                bases=["occlusion"], normalisations=["raw"], metrics=["srg"], train_sizes=60, seeds=2, workers=0,
+            )
+            for seed in (0, 1)
+        ]
+        print(didact.summarise_audits(audits).table())
         ```
     """
     loaded = [audit if isinstance(audit, Audit) else Audit.load(audit) for audit in audits]
     if not loaded:
         raise OptionError("There is no audit: give at least one, or its file.")
+    contents: set[str] = set()
+    for audit in loaded:
+        content = audit.to_evidence().fingerprint
+        if content in contents:
+            raise OptionError(f"The audit {audit.name!r} is given twice, which would narrow the intervals.")
+        contents.add(content)
     results: dict[str, list[_Answers]] = {}
     for audit in loaded:
         for evaluator in audit.evaluators:
@@ -156,8 +168,7 @@ def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> Eva
         return score
     leads: list[Mean] = []
     for metric, answers in results.items():
-        entry = METRICS.get(parse_spec(metric).name) if answers[0].evaluator.is_metric else None
-        if entry is None or entry.measures != "faithfulness":
+        if not answers[0].evaluator.is_metric or not _is_of_faithfulness(metric):
             continue
         differences = [
             (judged.tau or 0.0) - item.tau
@@ -169,6 +180,12 @@ def _with_lead(score: EvaluatorScore, results: dict[str, list[_Answers]]) -> Eva
         if len(differences) == len(ranked) and (lead := _mean(differences)) is not None:
             leads.append(lead)
     return replace(score, tau_lead=min(leads, key=lambda lead: lead.value)) if leads else score
+
+
+def _is_of_faithfulness(metric: str) -> bool:
+    """False for metrics that are not registered here, too: those of another package, or of another process."""
+    name = parse_spec(metric).name
+    return name in METRICS and METRICS[name].measures == "faithfulness"
 
 
 def _ranking(audit: Audit, evaluator: AuditedEvaluator) -> tuple[float | None, float | None, int]:

@@ -1,5 +1,6 @@
 """`didact audit run` and `didact audit table`: which ways of judging explanations can be trusted."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +9,14 @@ import typer
 from didact.auditing.config import AuditConfig
 from didact.cli.help import HelpGroup, command, epilog
 from didact.cli.options import Json, configured
-from didact.cli.output import echo_stderr, exit_on_interrupt, print_json
+from didact.cli.output import echo_notes, echo_stderr, exit_on_interrupt, print_json
 from didact.config import Config, Group, Option
 from didact.errors import OptionError
 from didact.field_types import Switch
-from didact.files.remote import is_url
 
 app = typer.Typer(
     cls=HelpGroup,
-    help="Find out which students and metrics judge explanations rightly.",
+    help="Check which ways of judging explanations are right.",
     no_args_is_help=True,
     epilog=epilog(
         "didact audit run --model my-model --data planted/sentiment --out runs/audit",
@@ -50,16 +50,16 @@ def run(config: AuditConfig, as_json: Json = False) -> None:
     information, and leaks. On planted data with a verified model, and for exact models, they also rank methods whose
     true AUC is known. Run the same command again to resume a stopped audit.
     """
-    if config.out is not None and is_url(config.out):
-        raise OptionError(f"--out {config.out}: an audit is written to a local folder.")
     with exit_on_interrupt():
         from didact.auditing.audit import FILE, audit
         from didact.auditing.summarise import summarise_audits
 
-        out = config.out or Path("runs") / f"audit-{str(config.data).replace('/', '-')}"
+        # Windows does not allow these characters in folder names.
+        out = config.out or Path("runs") / ("audit-" + re.sub(r'[\\/:*?"<>|]', "-", str(config.data)))
         result = audit(config=config.with_fields(progress=True, out=out))
         summary = summarise_audits([result])
     print_json(result.to_document()) if as_json else typer.echo(summary.table())
+    echo_notes(result.evidence.notes)
     echo_stderr(f"The audit is in {Path(out) / FILE}.")
 
 
@@ -90,15 +90,16 @@ def table(config: TableConfig, as_json: Json = False) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """The audit in a file, in the folder of an audit, or all parts in a folder of evidence."""
+    """The audit in a file, in the folder of an audit, or all audits in a folder of evidence or of runs."""
     from didact.auditing.audit import FILE
-    from didact.results.evidence import Evidence
+    from didact.results.audit import KIND
+    from didact.results.evidence import kind_of
 
     if not path.is_dir():
         return [path]
     if (path / FILE).is_file():
         return [path / FILE]
-    files = [file for file in sorted(path.rglob("*.json")) if Evidence.load(file).kind == "audit"]
+    files = [file for file in sorted(path.rglob("*.json")) if kind_of(file) == KIND]
     if not files:
         raise OptionError(f"There is no audit in {path}. Write one with `didact audit run … --out {path}`.")
     return files

@@ -75,29 +75,14 @@ class MetricsJob:
         """Why a metric cannot be computed; None if it can."""
         if ("teacher" in needs or isinstance(metric, Faithfulness)) and self.teacher is None:
             return "needs the teacher: give it (--model)"
-        if "teacher" in needs and self.teacher is not None:
-            for need in ("a class or a score", "changed rows"):
-                if (fault := obstacle(self.teacher, need)) is not None:
-                    return f"needs {need}, but {fault}"
-        if "rationale" in needs and not any(row.rationale for row in self.rows):
-            return "needs rationales: give data that have some (--data)"
-        if "truth" in needs and not any(has_truth(row, self.teacher) for row in self.rows):
-            return (
-                "needs true scores: give data that know them (--data planted/graded) or an exact teacher "
-                "(teacher_from_sklearn, teacher_from_lexicon)"
-            )
+        if (fault := general_obstacle(self.teacher, self.data, self.rows, needs, metric)) is not None:
+            return fault
         if isinstance(metric, Stability | IouF1 | TruthTau) and self.first.is_image:
             return "compares words, but these rows are images"
         if "teacher" in needs and self.first.is_image and any(row.image is None for row in self.rows):
             return "needs the images, which files of explanations do not contain: give the data (--data)"
         if "encoder" in needs and self.encoder is None and (not self.teacher or obstacle(self.teacher, "embeddings")):
             return "needs an encoder to find similar rows (--encoder minilm), or a model (--model)"
-        if isinstance(metric, Faithfulness) and metric.needs_classes and self.teacher is not None:
-            fault = obstacle(self.teacher, "classes")
-            if fault is not None:
-                return f"needs classes, but {fault}"
-        if isinstance(metric, FFidelity) and self.teacher is not None:
-            return tuning_obstacle(self.teacher, self.data, self.rows)
         return None
 
     def run(self, metrics: Mapping[str, Any], progress: bool) -> Evaluation:
@@ -281,6 +266,30 @@ class MetricsJob:
             return "truth"
         self.notes.append(f"The teacher is not verified ({evidence}): it may have other reasons than the rationales.")
         return "plausibility"
+
+
+def general_obstacle(
+    teacher: Teacher | None, data: Any, rows: Sequence[Row], needs: Sequence[str], metric: Any
+) -> str | None:
+    """Why a metric cannot be computed for any explanations of these rows; None if it can."""
+    if "teacher" in needs and teacher is not None:
+        for need in ("a class or a score", "changed rows"):
+            if (fault := obstacle(teacher, need)) is not None:
+                return f"needs {need}, but {fault}"
+    if "rationale" in needs and not any(row.rationale for row in rows):
+        return "needs rationales: give data that have some (--data)"
+    if "truth" in needs and not any(has_truth(row, teacher) for row in rows):
+        return (
+            "needs true scores: give data that know them (--data planted/graded) or an exact teacher "
+            "(teacher_from_sklearn, teacher_from_lexicon)"
+        )
+    if isinstance(metric, Faithfulness) and metric.needs_classes and teacher is not None:
+        fault = obstacle(teacher, "classes")
+        if fault is not None:
+            return f"needs classes, but {fault}"
+    if isinstance(metric, FFidelity) and teacher is not None:
+        return tuning_obstacle(teacher, data, rows)
+    return None
 
 
 def entry_of(name: str, metric: Any) -> MetricEntry:

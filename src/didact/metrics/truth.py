@@ -78,7 +78,10 @@ def _area_of_row(
         explained = explained_classes(explanations.classes, explanation.target or explanation.prediction)
         if explained is None:
             return float("nan")
-        truth = np.abs(true_scores(row, explanation.segments, explanation.offsets, explained, teacher))
+        try:
+            truth = np.abs(true_scores(row, explanation.segments, explanation.offsets, explained, teacher))
+        except UnsupportedError:
+            return float("nan")
     weights = np.maximum(truth[:, None] - truth[None, :], 0)
     if not weights.any():
         return float("nan")

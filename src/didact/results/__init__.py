@@ -8,6 +8,8 @@
   `didact.comparing.statistics`. `run_record` describes the run, `training_record` one student; `comparison_table` draws
   the table. `target_normalisation` names what students are sent; `edited` has the results on edited rows; `combined` is
   the result over several teachers, drawn by `combined_table`.
+- Audits: `audit` (what every way of judging says about explanations whose order is known), `audit_summary` (right and
+  wrong answers over teachers). `evidence` is the file of one part of a trial, audits among them.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from didact.errors import RecordError
-from didact.results.documents import MappingDocument
+from didact.files.checksummed import describe_entry_error
+from didact.results.documents import DAMAGE_ERRORS, MappingDocument
 from didact.results.evidence import Evidence, EvidenceTable, EvidenceTeacher
 
 KIND: Final = "audit"
@@ -166,8 +167,7 @@ class Audit:
             raise RecordError(f"Part {evidence.name!r} holds evidence of kind {evidence.kind!r}, not of an audit.")
         if len(evidence.teachers) != 1:
             raise RecordError(f"Part {evidence.name!r} must have one teacher, and has {len(evidence.teachers)}.")
-        rows = {name: _rows(evidence.tables, name, kind) for name, kind in _TABLES.items()}
-        return cls(evidence, **rows)
+        return cls(evidence, **{name: _rows(evidence, name, kind) for name, kind in _TABLES.items()})
 
     def to_document(self) -> dict[str, object]:
         """The audit as JSON data."""
@@ -180,8 +180,12 @@ class Audit:
 
     @classmethod
     def load(cls, path: Path | str) -> "Audit":
-        """Read a file that `save` wrote. Raises RecordError if it is damaged."""
-        return cls.of_evidence(Evidence.load(path))
+        """Read a file that `save` wrote. Raises RecordError, which names the file, if it is damaged."""
+        evidence = Evidence.load(path)
+        try:
+            return cls.of_evidence(evidence)
+        except RecordError as error:
+            raise RecordError(f"{path} holds no audit. {error}") from error
 
 
 _TABLES: Final[Mapping[str, type[Any]]] = {
@@ -192,7 +196,11 @@ _TABLES: Final[Mapping[str, type[Any]]] = {
 }
 
 
-def _rows(tables: Mapping[str, EvidenceTable], name: str, kind: type[Row]) -> tuple[Row, ...]:
-    if name not in tables:
-        raise RecordError(f"The evidence of an audit needs a table {name!r}.")
-    return tuple(kind.from_document(row) for row in tables[name].rows())
+def _rows(evidence: Evidence, name: str, kind: type[Row]) -> tuple[Row, ...]:
+    if name not in evidence.tables:
+        raise RecordError(f"Part {evidence.name!r} has no table {name!r}, which an audit needs.")
+    try:
+        return tuple(kind.from_document(row) for row in evidence.tables[name].rows())
+    except DAMAGE_ERRORS as error:
+        reason = describe_entry_error(error)
+        raise RecordError(f"Table {name!r} of part {evidence.name!r} is damaged ({reason}).") from error

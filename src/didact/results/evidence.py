@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from didact.errors import OptionError, RecordError
+from didact.files.checksummed import read_json
 from didact.files.store import canonical_json
-from didact.results.documents import Document, MappingDocument, load_document, plain, save_document
+from didact.results.documents import Document, MappingDocument, load_document, plain, require_list, save_document
 
 VERSION: Final = 1
 MAX_BYTES: Final = 1_000_000
@@ -26,8 +27,8 @@ SECONDS: Final = "seconds"  # the name of columns with times
 class EvidenceTeacher(MappingDocument):
     """A teacher of a part: its accuracy on gold labels, and whether planted truth is verified as its own truth.
 
-    `unchanged` and `followed` are those of `didact.verify`; None, and `verified` too, where the data are not planted.
-    `is_exact` means that its contributions are known exactly.
+    `unchanged` and `followed` are those of `data.planted.verify`; None, and `verified` too, where the data are not
+    planted. `is_exact` means that its contributions are known exactly.
     """
 
     name: str
@@ -58,9 +59,14 @@ class EvidenceTable(Document):
         names, values = document["names"], document["values"]
         if not isinstance(names, list) or not isinstance(values, list) or len(names) != len(values):
             raise ValueError("a table needs one list of values per name")
-        if len({len(column) for column in values}) > 1:
+        columns = tuple(map(_unpacked, values))
+        if len({len(column) for column in columns}) > 1:
             raise ValueError("the columns of a table have different lengths")
-        return cls(tuple(map(str, names)), tuple(values))
+        return cls(tuple(map(str, names)), columns)
+
+    def to_document(self) -> dict[str, object]:
+        """The table as JSON data. A column that repeats few texts stores each once, with their indices."""
+        return {"names": list(self.names), "values": [_packed(plain(column)) for column in self.values]}
 
     def __len__(self) -> int:
         return len(self.values[0]) if self.values else 0
@@ -104,7 +110,7 @@ class Evidence(Document):
         """A hash of everything but the command, date, versions and times: equal results have equal fingerprints."""
         content = {name: entry for name, entry in self.to_document().items() if name not in _CIRCUMSTANCES}
         content["tables"] = {
-            name: [column for column in zip(table.names, map(list, table.values), strict=True) if column[0] != SECONDS]
+            name: [column for column in zip(table.names, plain(table.values), strict=True) if column[0] != SECONDS]
             for name, table in self.tables.items()
         }
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
@@ -122,7 +128,7 @@ class Evidence(Document):
             OptionError: it would be larger than 1 MB, the limit for files that are committed.
         """
         document = {**self.to_document(), "fingerprint": self.fingerprint}
-        size = len(canonical_json(plain(document)))
+        size = len(canonical_json(plain(document)).encode())
         if size > MAX_BYTES:
             raise OptionError(
                 f"Part {self.name!r} takes {size / 1e6:.1f} MB, and a part may have {MAX_BYTES / 1e6:.0f} MB. Divide "
@@ -161,6 +167,27 @@ def load_evidence(folder: Path | str, *, kind: str | None = None) -> list[Eviden
             raise RecordError(f"{path} holds part {evidence.name!r}, which another file in {folder} holds, too.")
         parts[evidence.name] = evidence
     return [parts[name] for name in sorted(parts) if kind in (None, parts[name].kind)]
+
+
+def kind_of(path: Path | str) -> str | None:
+    """The kind of the evidence in a JSON file; None for JSON of other things. Raises RecordError if it is damaged."""
+    document = read_json(Path(path), advice="Run the part again.")
+    return str(document["kind"]) if "tables" in document and "kind" in document else None
+
+
+def _packed(column: list[Any]) -> Any:
+    texts = list(dict.fromkeys(cell for cell in column if isinstance(cell, str)))
+    if not column or 2 * len(texts) > len(column) or not all(isinstance(cell, str) for cell in column):
+        return column
+    index = {text: number for number, text in enumerate(texts)}
+    return {"texts": texts, "index": [index[cell] for cell in column]}
+
+
+def _unpacked(column: Any) -> list[Any]:
+    if not isinstance(column, Mapping):
+        return require_list(column)
+    texts = dict(enumerate(require_list(column["texts"])))
+    return [texts[number] for number in require_list(column["index"])]
 
 
 def _versions() -> dict[str, str]:
