@@ -128,8 +128,8 @@ def _methods(audits: Sequence[Audit]) -> list[str]:
             [
                 value.value
                 for audit in audits
-                for value in audit.values
-                if (value.evaluator, value.explainer) == (evaluator, name)
+                for value in audit.values_by_evaluator.get(evaluator, ())
+                if value.explainer == name
             ]
             for evaluator in best
         ]

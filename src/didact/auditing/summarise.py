@@ -71,7 +71,7 @@ def summarise_audits(audits: Iterable[Audit | Path | str]) -> AuditSummary:
             f"{audit.name}: {name} ({'metrics' if is_metric else 'students'})"
             for audit in loaded
             for is_metric in (False, True)
-            for name in _uneven_series(audit, is_metric=is_metric)
+            for name in _uneven_series(audit, [item for item in audit.evaluators if item.is_metric == is_metric])
         ),
     )
 
@@ -99,9 +99,9 @@ class _Answers:
 
     @classmethod
     def count(cls, audit: Audit, evaluator: AuditedEvaluator) -> "_Answers":
-        pairs = [pair for pair in audit.pairs if pair.evaluator == evaluator.name and pair.difference is not None]
+        pairs = [pair for pair in audit.pairs_by_evaluator.get(evaluator.name, ()) if pair.difference is not None]
         by_relation = {relation: [pair for pair in pairs if pair.relation == relation] for relation in Relation}
-        uneven = _uneven_series(audit, is_metric=evaluator.is_metric)
+        uneven = _uneven_series(audit, [evaluator])
         steps = [
             pair
             for pair in by_relation[Relation.STEP]
@@ -197,8 +197,8 @@ def _ranking(audit: Audit, evaluator: AuditedEvaluator) -> tuple[float | None, f
     }
     values = {
         item.explainer: item.value
-        for item in audit.values
-        if item.evaluator == evaluator.name and item.explainer in areas and item.value is not None
+        for item in audit.values_by_evaluator.get(evaluator.name, ())
+        if item.explainer in areas and item.value is not None
     }
     span = max(values.values()) - min(values.values()) if values else None
     ranked = [name for name in values if areas[name] is not None]
@@ -215,14 +215,15 @@ def _series_name(pair: AuditedPair) -> str:
     return f"{pair.base}, by {pair.damaged}"
 
 
-def _uneven_series(audit: Audit, *, is_metric: bool) -> list[str]:
-    """Series of damage whose true AUC, on the rows that students or metrics are given, does not fall at every step."""
+def _uneven_series(audit: Audit, evaluators: Iterable[AuditedEvaluator]) -> list[str]:
+    """Series of damage whose true AUC, on the rows that these evaluators are given, does not fall at every step."""
     if not audit.knows_truth:
         return []
     steps = [
         pair
-        for pair in audit.pairs
-        if pair.relation == Relation.STEP and audit.by_evaluator[pair.evaluator].is_metric == is_metric
+        for evaluator in evaluators
+        for pair in audit.pairs_by_evaluator.get(evaluator.name, ())
+        if pair.relation == Relation.STEP
     ]
     key = _series_name
     return [

@@ -1,6 +1,6 @@
 """The result of an audit: how each evaluator answers questions about explanations whose answers are known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -113,6 +113,7 @@ class AuditedPair(MappingDocument):
 
 
 Row = TypeVar("Row", bound=MappingDocument)
+Answer = TypeVar("Answer", AuditedValue, AuditedPair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,14 @@ class Audit:
     @cached_property
     def by_evaluator(self) -> dict[str, AuditedEvaluator]:
         return {evaluator.name: evaluator for evaluator in self.evaluators}
+
+    @cached_property
+    def pairs_by_evaluator(self) -> dict[str, list[AuditedPair]]:
+        return _grouped(self.pairs)
+
+    @cached_property
+    def values_by_evaluator(self) -> dict[str, list[AuditedValue]]:
+        return _grouped(self.values)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -194,6 +203,14 @@ _TABLES: Final[Mapping[str, type[Any]]] = {
     "values": AuditedValue,
     "pairs": AuditedPair,
 }
+
+
+def _grouped(rows: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """The rows by the name of their evaluator."""
+    groups: dict[str, list[Answer]] = {}
+    for row in rows:
+        groups.setdefault(row.evaluator, []).append(row)
+    return groups
 
 
 def _rows(evidence: Evidence, name: str, kind: type[Row]) -> tuple[Row, ...]:
