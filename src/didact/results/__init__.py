@@ -8,6 +8,8 @@
   `didact.comparing.statistics`. `run_record` describes the run, `training_record` one student; `comparison_table` draws
   the table. `target_normalisation` names what students are sent; `edited` has the results on edited rows; `combined` is
   the result over several teachers, drawn by `combined_table`.
+- Audits: `audit` (`evidence` on disk), `audit_summary`. `validation` has the figures of evaluators that are part of
+  didact, `student_agreement` whether kinds of student agree; `trust` puts both beside a comparison.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.
