@@ -52,7 +52,7 @@ def test_without_an_audit(page_of):
 
 def test_with_an_audit_that_was_passed(page_of):
     page = page_of(GOOD)
-    assert "Validated: in audits with known truth, the students of this run reached all goals." in page.text
+    assert "Validated: in audits with known truth, same/attention reached all goals." in page.text
     assert "Not validated" not in page.text
     assert "same/attention: audited with 10 teachers on planted/x and sst, 8 seeds, 14 methods." in page.text
     assert page.badges == ["one kind of student"]
@@ -71,7 +71,7 @@ def test_with_an_audit_that_was_passed(page_of):
 def test_with_goals_that_were_missed(page_of):
     page = page_of(GOOD, BAD, students=STUDENTS)
     assert "pool/attention missed 2 of 5 goals (steps of damage, leaks or lost information)." in page.text
-    assert "Validated:" not in page.text
+    assert "Validated: in audits with known truth, same/attention reached all goals." in page.text
     assert page.badges == ["students miss goals of their audit"]
     marked = [(line[0].partition("goal")[0].strip(), "missed" in line[1], "missed" in line[2])
               for line in page.tables[TABLE][1:]]  # fmt: skip
@@ -81,10 +81,23 @@ def test_with_goals_that_were_missed(page_of):
     assert not any(is_missed for _, is_missed, _ in marked)
 
 
+@pytest.mark.parametrize(
+    ("counts", "marked"),
+    [
+        ({"lost_info_ahead": 1}, ["Lost information is ahead"]),
+        ({"leaks_ahead": 1}, ["A leak of the answer is ahead"]),
+        ({"leaks": 0}, ["A leak of the answer is ahead"]),
+    ],
+)
+def test_one_goal_has_two_lines(page_of, counts, marked):
+    lines = page_of(Validation(**{**GOOD, **counts, "missed": ("leaks",)})).tables[TABLE][1:]
+    assert [line[0].partition("goal")[0].strip() for line in lines if "missed" in line[1]] == marked
+
+
 def test_one_student_of_two_was_audited(page_of):
     page = page_of(GOOD, students=STUDENTS)
     assert "Not validated: no audit has checked the rankings of pool/attention as in this run" in page.text
-    assert "Validated:" not in page.text
+    assert "Validated: in audits with known truth, same/attention reached all goals." in page.text
     assert page.tables[TABLE][0][1:] == list(STUDENTS)
     assert page.tables[TABLE][1][2] == "not audited"
 

@@ -61,8 +61,9 @@ def badges(run: Comparison) -> list[str]:
 def _audited(trust: Trust) -> list[Block]:
     """Whether the ranking is validated, and the figures of audits if there are any."""
     blocks: list[Block] = []
-    if not trust.unknown and not trust.failing:
-        blocks.append(lead("Validated: in audits with known truth, the students of this run reached all goals."))
+    if trust.passing:
+        names = join_names(trust.passing)
+        blocks.append(lead(f"Validated: in audits with known truth, {names} reached all goals."))
     for student, record in trust.failing.items():
         text = f"Audited, with faults: in audits with known truth, {student} missed {record.missed_text}."
         blocks.append(missing(text))
