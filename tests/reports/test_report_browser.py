@@ -9,7 +9,8 @@ from reports.folders import HOSTILE, change, write_run
 
 pytestmark = pytest.mark.browser
 IDS = [
-    "methods", "ranking", "curves", "metrics", "agreement", "examples", "words", "learned", "cost", "provenance",
+    "trust", "methods", "ranking", "curves", "metrics", "agreement", "examples", "words", "learned", "cost",
+    "provenance",
 ]  # fmt: skip
 
 

@@ -315,6 +315,7 @@ def _settings(plan: AuditConfig, comparison: Comparison, data: Dataset) -> dict[
         "damage": list(plan.damage),
         "damaged": list(plan.damaged),
         "normalisations": list(plan.normalisations),
+        "target_temperatures": list(plan.target_temperatures),
         "test_sets": list(plan.test_sets),
         "students": {name: str(text) for name, text in about.students.items()},
     }

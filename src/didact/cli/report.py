@@ -47,24 +47,26 @@ def report(config: ReportConfig, as_json: Json = False) -> None:
     from didact.reports.verdict import verdict_of
     from didact.results.comparison import Comparison
     from didact.results.study_analysis import StudyAnalysis
+    from didact.results.trust import Trust
 
     start = time.monotonic()
     comparison = Comparison.load(config.run)
     parts = report_sections(comparison, [StudyAnalysis.load(folder) for folder in config.study])
     page = write_report(comparison, parts, config.out, **config.pick("figures", "title", "overwrite"))
     path = _upload(page, config.run) if config.out is None and is_url(config.run) else str(page)
-    verdict = verdict_of(comparison)
+    verdict, trust = verdict_of(comparison), Trust.of(comparison)
     if as_json:
         print_json(
             {
                 "out": path, "figures": None if config.figures is None else str(config.figures),
                 "level": verdict.level,
                 "best": verdict.best, "tied": list(verdict.tied), "text": verdict.text,
+                "validation": trust.to_document(),
                 "seconds": time.monotonic() - start,
             }
         )  # fmt: skip
         return
-    typer.echo(verdict.text)
+    typer.echo(" ".join(filter(None, [verdict.text, trust.remark()])))
     charts = "" if config.figures is None else f"; charts and tables are in {config.figures}"
     echo_stderr(f"\nThe page is {path}{charts}.")
 

@@ -35,6 +35,7 @@ from didact.reports.sections import (
     provenance,
     ranking,
     sharpness,
+    trust,
     words,
 )
 from didact.results.comparison import Comparison
@@ -51,7 +52,7 @@ _STUDY_TITLES: Final = {
 }
 # In the order of the page. A section without content for a run returns None.
 SECTIONS: Final = (
-    *(compared, ranking, sharpness, edited, curves, metrics),
+    *(trust, compared, ranking, sharpness, edited, curves, metrics),
     *(agreement, examples, words, learned, cost, provenance),
 )
 

@@ -9,7 +9,9 @@
   the table. `target_normalisation` names what students are sent; `edited` has the results on edited rows; `combined` is
   the result over several teachers, drawn by `combined_table`.
 - Audits: `audit` (what every way of judging says about explanations whose order is known), `audit_summary` (right and
-  wrong answers over teachers). `evidence` is the file of one part of a trial, audits among them.
+  wrong answers over teachers). `evidence` is the file of one part of a trial, audits among them. `validation` has the
+  figures of evaluators that are part of didact, `student_agreement` whether kinds of student agree; `trust` puts both
+  beside a comparison.
 - Metrics without students: `measured`, with `evaluation`, `agreement` and cost; `sanity`.
 - Studies: `study_analysis`, `study_tables`.
 - Shared: `documents` (all JSON files), `task_kinds` (properties of a task by name), `number_format`, `text_table`.

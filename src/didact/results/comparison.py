@@ -21,6 +21,7 @@ from didact.results.gains import NONE, FailedRun, GainRow, LearnedWeights
 from didact.results.measured import Measurements
 from didact.results.number_format import NumberFormat
 from didact.results.run_record import RunInfo, RunRecord
+from didact.results.trust import Trust
 from didact.viz.weights_chart import WeightsView
 
 FILE: Final = "comparison.json"
@@ -260,13 +261,14 @@ class Comparison:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def to_document(self) -> dict[str, object]:
-        """The comparison as JSON data: rows, failed cells, ranking, agreement, weights, contrasts and notes."""
+        """The comparison as JSON data, with what is known about its evaluators at the time of writing."""
         edited: dict[str, object] = {} if self.edited is None else {"edited": self.edited.to_document()}
         return edited | {
             "rows": [row.to_document() for row in self.rows],
             "failed": [run.to_document() for run in self.failed],
             "ranking": self.ranking(),
             "agreement": dict(self.agreement),
+            "validation": Trust.of(self).to_document(),
             "learned": [mix.to_document() for mix in self.learned],
             "contrasts": self.contrasts.to_document(),
             "notes": list(self.notes),

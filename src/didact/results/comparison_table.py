@@ -10,6 +10,7 @@ from didact.results.edited import SUBSETS, EditedResults
 from didact.results.gains import FEW_SEEDS, NONE, GainRow, column_name
 from didact.results.number_format import UNKNOWN, NumberFormat
 from didact.results.text_table import render_text
+from didact.results.trust import Trust
 from didact.viz.tables import Cell, Table
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def remarks(comparison: "Comparison") -> list[str]:
         lines.append(f"° fewer than {FEW_SEEDS} seeds: {caveat}.")
     lines += [f"p: {reason}" for reason in sorted({row.p_reason for row in comparison.rows if row.p_reason})]
     lines += [f"‡ {column_name(row.column)}: {row.modes_sentence}" for row in comparison.rows if row.low_seeds]
+    lines += filter(None, [Trust.of(comparison).remark()])
     return [heading, *lines, *comparison.notes, *_failures(comparison)]
 
 

@@ -2,6 +2,7 @@
 
 from didact.reports.describe import method_text, row_counts
 from didact.reports.section import Card, Header
+from didact.reports.sections import trust
 from didact.reports.verdict import CAUTIONS, verdict_of
 from didact.results.comparison import Comparison
 from didact.results.gains import FEW_SEEDS
@@ -59,7 +60,7 @@ def _badges(run: Comparison) -> list[str]:
         badges.append("parts of the plan were left out")
     if run.measured is None:
         badges.append("no other measures")
-    return badges
+    return [*trust.badges(run), *badges]
 
 
 def _facts(run: Comparison) -> list[tuple[str, str]]:
