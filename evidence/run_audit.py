@@ -135,6 +135,19 @@ for index in (0, 1):
 PARTS["screening/sentiment-0-sharpness"] = Part(planted("sentiment", **SENTIMENT), 0, sharpness_screening("human", 300))
 PARTS["screening/graded-0-sharpness"] = Part(planted("graded", **GRADED), 0, sharpness_screening("truth", 400))
 
+# The tasks of the confirmation. Its parts follow once finalists and sizes are known (choose_finalists, choose_sizes).
+INFERENCE = {"attributes": 4, "stated": 2, "fillers": 10, "negation": 0, "teach": 6000, "explain": 50, "train": 4000}
+CONFIRMED = {
+    "nonce": planted("sentiment", words="nonce", **{**SENTIMENT, "train": 4000}),
+    "inference": planted("inference", **INFERENCE, dev=200, test=1500),
+    "linear": linear_on_sst,
+}
+
+
+def student_for(task: str, student: str) -> str:
+    """The student on this task: linear teachers have no architecture that a student could share."""
+    return student.replace("same/", "native/") if task == "linear" else student
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
