@@ -173,7 +173,7 @@ class TestFaults:
 
     @pytest.fixture
     def unloaded(self, monkeypatch):
-        monkeypatch.setattr(module, "_load_data", lambda *_: pytest.fail("something was loaded"))
+        monkeypatch.setattr(module, "load_plan_data", lambda *_: pytest.fail("something was loaded"))
 
     @pytest.mark.usefixtures("unloaded")
     @pytest.mark.parametrize("kind", ["human", "a function", "native"])

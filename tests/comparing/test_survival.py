@@ -207,7 +207,7 @@ class TestPlacesThatCannotBeWritten:
     @pytest.mark.parametrize("place", ["file", "file/below", "/proc/didact"])
     def test_are_refused_before_anything_is_loaded(self, compare, tmp_path, monkeypatch, place):
         (tmp_path / "file").write_text("")
-        for name in ("_load_data", "_load_teacher"):
+        for name in ("load_plan_data", "load_plan_teacher"):
             monkeypatch.setattr(module, name, lambda *_: pytest.fail("something was loaded"))
         with pytest.raises(RecordError, match="Could not write into .*Choose another place"):
             compare(out=tmp_path / place)

@@ -186,7 +186,7 @@ class TestRequests:
             pass
 
     def test_an_address_where_nobody_answers_is_told_before_anything_is_loaded(self, compare, monkeypatch):
-        monkeypatch.setattr(module, "_load_data", lambda *_: pytest.fail("something was loaded"))
+        monkeypatch.setattr(module, "load_plan_data", lambda *_: pytest.fail("something was loaded"))
         began = time.monotonic()
         with pytest.raises(RequestError, match="No Ray cluster could be reached at '127.0.0.1:1'.*ray start --head"):
             compare(engine="ray", address="127.0.0.1:1", workers=None)

@@ -179,6 +179,26 @@ def test_what_has_no_sign_is_compared_without():
     torch.testing.assert_close(losses, torch.zeros_like(losses), atol=1e-6, rtol=0)
 
 
+def test_sizes_can_speak_for_the_class():
+    """With `unsigned=for`, magnitudes are what signed scores without a negative one would be; signs stay signs."""
+    model, maps, strategy, batch, _ = setting("cnn")
+    speaking = Gradient(unsigned="for", loss="cosine")
+    sizes = replace(maps, kind="magnitude", scores=np.abs(maps.scores))
+    as_signed = strategy.lesson(replace(sizes, kind="signed"), batch)
+    control = Gradient(unsigned="for", signed="absolute", loss="cosine")
+    for lesson in (speaking.lesson(sizes, batch), control.lesson(maps, batch), control.lesson(sizes, batch)):
+        assert lesson.is_signed.all()
+        assert torch.equal(lesson.scores, as_signed.scores)
+        torch.testing.assert_close(
+            loss_of(model, speaking, batch, lesson), loss_of(model, strategy, batch, as_signed), rtol=0, atol=0
+        )
+    assert torch.equal(speaking.lesson(maps, batch).scores, strategy.lesson(maps, batch).scores)
+    marked = replace(maps, kind="binary", scores=(maps.scores > 0).astype(float))
+    assert not Gradient(marks="size", unsigned="for").lesson(marked, batch).is_signed.any()
+    with pytest.raises(OptionError, match="Option 'unsigned' of strategy 'gradient' must be 'norm' or 'for'"):
+        Gradient(unsigned="sign")
+
+
 def test_rows_without_scores_and_students_without_gradients():
     model, _, strategy, batch, lesson = setting("pool")
     empty = replace(lesson, scores=lesson.scores * torch.tensor([0.0, 1.0, 1.0])[:, None].double())
@@ -266,7 +286,9 @@ def test_refusals():
 def test_later_options_are_not_in_keys():
     assert identifying_options(Spec("multitask")) == {"beta": 1.0, "k": 0.1, "per": "unit"}
     assert identifying_options(parse_spec("multitask(signs=true)"))["signs"] is True
-    for name in ("attention", "gradient", "none"):
+    assert "unsigned" not in identifying_options(Spec("gradient"))
+    assert identifying_options(parse_spec("gradient(unsigned=for)"))["unsigned"] == "for"
+    for name in ("attention", "none"):
         assert identifying_options(Spec(name)) == strategy_options(Spec(name))
 
 
