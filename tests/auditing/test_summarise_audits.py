@@ -390,3 +390,11 @@ class TestAuditFiles:
         assert isinstance(Evidence.load(tmp_path / "audit.json"), Evidence)
         with pytest.raises(RecordError, match=r"audit\.json holds no audit"):
             Audit.load(tmp_path / "audit.json")
+
+
+def test_students_that_learned_nothing_are_named():
+    answers = [equal(0.0, 0.0, 0.0, by_construction=True)]
+    deaf = replace(STUDENT, learned=False)
+    summary = summarise_audits([audit("a", answers, evaluators=[deaf]), audit("b", answers)])
+    assert summary.scores[0].unlearned == 1
+    assert f"Students learned nothing without explanations in some audits: {STUDENT.name} (1)." in summary.table()

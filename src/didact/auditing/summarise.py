@@ -154,6 +154,7 @@ def _score(answers: Sequence[_Answers]) -> EvaluatorScore:
         reference=fmean(references) if references else None,
         seconds=fmean(seconds) if seconds else None,
         methods=min((item.methods for item in answers), default=0),
+        unlearned=sum(not item.evaluator.learned for item in answers),
     )
 
 

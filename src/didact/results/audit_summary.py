@@ -48,6 +48,8 @@ class EvaluatorScore(MappingDocument):
             true AUC, and the distance of the best from the worst method. None where there is nothing to count.
         tau_lead: the mean of τ minus that of the best faithfulness metric, paired over audits; None for metrics.
         reference, seconds: means of the evaluator's.
+        methods: the fewest methods that it ranked.
+        unlearned: audits in which its students learned nothing without explanations.
     """
 
     name: str
@@ -75,6 +77,7 @@ class EvaluatorScore(MappingDocument):
     reference: float | None = None
     seconds: float | None = None
     methods: int = 0
+    unlearned: int = 0
 
     @cached_property
     def missed(self) -> tuple[str, ...]:
@@ -181,6 +184,9 @@ class AuditSummary(Document):
             lines.append(
                 f"Left out, since damage did not lower their true AUC at each step: {'; '.join(self.left_out)}."
             )
+        unlearned = [f"{score.name} ({score.unlearned})" for score in self.scores if score.unlearned]
+        if unlearned:
+            lines.append(f"Students learned nothing without explanations in some audits: {'; '.join(unlearned)}.")
         if not self.knows_truth:
             lines.append("The true AUC is unknown here: all steps of damage count, and there is no τ.")
         passing = [score.name for score in self.scores if score.passes and not score.is_metric]
