@@ -6,21 +6,20 @@ from statistics import fmean
 from typing import Final
 
 import numpy as np
+from jaxtyping import Float
 
 from didact.auditing.evaluator_answers import EvaluatorAnswers
+from didact.auditing.trained import trained_students
 from didact.comparing.config_values import EDITED, NEW
-from didact.comparing.summarise import RESULTS
-from didact.files.store import Store
-from didact.files.table_io import read_table
 from didact.results.audit import AuditedEvaluator
 from didact.results.comparison import Comparison
 from didact.results.contrast import Column, Contrast, ContrastTable
 from didact.results.edited import EDITED as ALL_EDITED
 from didact.results.gains import NONE
-from didact.results.training_record import TrainingRecord
 from didact.stats.contrast import crossed_contrast
 
 MEAN: Final = "mean of students"
+AgreementBySeed = Mapping[int, Float[np.ndarray, " row"]]
 
 
 def student_evaluators(
@@ -81,7 +80,11 @@ def _by_seed(comparison: Comparison, column: Column, explainer: str) -> tuple[fl
     """The gain with each seed; empty if the measure is not a plain mean over rows."""
     if comparison.is_balanced or comparison.is_correlation:
         return ()
-    taught, untaught = (comparison.scores.get((name, *column), {}) for name in (explainer, NONE))
+    return _gains(*(comparison.scores.get((name, *column), {}) for name in (explainer, NONE)))
+
+
+def _gains(taught: AgreementBySeed, untaught: AgreementBySeed) -> tuple[float, ...]:
+    """The gain with each seed that both have."""
     return tuple(float((taught[seed] - untaught[seed]).mean()) for seed in sorted(taught.keys() & untaught.keys()))
 
 
@@ -101,8 +104,7 @@ def _mean_of_students(
         return crossed_contrast(*(np.stack([by_seed[seed] for seed in seeds]) for by_seed in arms)) if seeds else None
 
     def by_seed(explainer: str) -> tuple[float, ...]:
-        taught, untaught = arm(explainer), arm(NONE)
-        return tuple(float((taught[seed] - untaught[seed]).mean()) for seed in sorted(taught.keys() & untaught.keys()))
+        return _gains(arm(explainer), arm(NONE))
 
     none = arm(NONE)
     per_student = [seconds[student] for student, _ in columns if student in seconds]
@@ -123,15 +125,9 @@ def _seconds(comparison: Comparison, explainers: Sequence[str]) -> dict[str, flo
 
     Under `tuned` and `band` one explanation trains several students, whose times are added.
     """
-    lines = read_table(comparison.folder / RESULTS).columns
-    store = Store(comparison.folder / "cells")
     times: dict[str, dict[tuple[str, int], float]] = {}
-    for key, arm, student, seed, status in zip(
-        *(lines[name] for name in ("key", "explainer", "student", "seed", "status")), strict=True
-    ):
-        explainer = arm.partition(" (T=")[0]
-        if status == "done" and explainer in explainers:
-            seconds = TrainingRecord.load(store, key).seconds or 0.0
-            by_arm = times.setdefault(student, {})
-            by_arm[explainer, seed] = by_arm.get((explainer, seed), 0.0) + seconds
+    for trained in trained_students(comparison, explainers):
+        by_arm = times.setdefault(trained.student, {})
+        arm = trained.explainer, trained.seed
+        by_arm[arm] = by_arm.get(arm, 0.0) + (trained.record.seconds or 0.0)
     return {student: fmean(by_arm.values()) for student, by_arm in times.items()}

@@ -5,17 +5,14 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from didact.auditing.metric_values import MetricValues
+from didact.auditing.trained import trained_students
 from didact.comparing.explanations import EXPLANATIONS_FOLDER
-from didact.comparing.summarise import RESULTS
 from didact.core.dataset import Dataset
 from didact.core.row import Row
 from didact.core.teacher import Teacher
-from didact.files.store import Store
-from didact.files.table_io import read_table
 from didact.metrics.truth import true_area
 from didact.results.comparison import Comparison
 from didact.results.explanations import Explanations
-from didact.results.training_record import TrainingRecord
 
 
 def train_areas(
@@ -44,14 +41,9 @@ def _mean_area(explanations: Explanations, rows: Mapping[str, Row], teacher: Tea
 
 def _files(comparison: Comparison, explainers: Collection[str]) -> dict[str, str]:
     """The file with the explanations that students were sent, by explainer. Of resampled ones that of one seed."""
-    lines = read_table(comparison.folder / RESULTS).columns
-    store = Store(comparison.folder / "cells")
     files: dict[str, str] = {}
-    for key, arm, status in zip(*(lines[name] for name in ("key", "explainer", "status")), strict=True):
-        explainer = arm.partition(" (T=")[0]
-        if status != "done" or explainer not in explainers or explainer in files:
-            continue
-        file = TrainingRecord.load(store, key).cell.get("maps")
+    for trained in trained_students(comparison, explainers):
+        file = trained.record.cell.get("maps")
         if file is not None:
-            files[explainer] = str(file)
+            files.setdefault(trained.explainer, str(file))
     return files

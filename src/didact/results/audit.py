@@ -58,7 +58,7 @@ class AuditedEvaluator(MappingDocument):
     """One way of judging: a student with a target normalisation and a test set, or a metric.
 
     `reference` is the simulability of students without explanations, or the value of random scores. `seconds` are per
-    student that was trained, or per explained row for all metrics together. `task` is the kind of task.
+    student that was trained, or per explained row for all metrics together.
     """
 
     name: str

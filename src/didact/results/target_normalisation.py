@@ -18,11 +18,17 @@ NAMES: Final[tuple[str, ...]] = get_args(TargetNormalisation)
 GRIDS: Final[Mapping[str, tuple[float, ...]]] = {TUNED: (4.0, 2.0, 1.0, 0.5, 0.25), BAND: (4.0, 1.0, 0.25)}
 # Entropy of a row of n units under `matched` and `ranks`, as a share of log n.
 ENTROPY_SHARE: Final = 0.65
+_TEMPERATURE: Final = " (T="  # between method and temperature in the name of an arm
 
 
 def band_arm(method: str, temperature: float) -> str:
     """The name of a method at one temperature of a band, as results.parquet and contrasts have it."""
-    return f"{method} (T={temperature:g})"
+    return f"{method}{_TEMPERATURE}{temperature:g})"
+
+
+def method_of_arm(arm: str) -> str:
+    """The method of an arm, whether it is one of a band or not."""
+    return arm.partition(_TEMPERATURE)[0]
 
 
 def describe(normalisation: str, temperatures: tuple[float, ...]) -> str:
